@@ -55,6 +55,7 @@ const (
 // Message is one step of the conversation. The set is closed.
 type Message interface {
 	Kind() Kind
+	fields() int // on the wire, after the kind
 	encode(e *encoder)
 	decode(d *decoder)
 }
