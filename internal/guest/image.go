@@ -1,0 +1,272 @@
+package guest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+)
+
+// imageArenaBytes is the address space for making a base image.
+const imageArenaBytes = 64 << 20
+
+// maxImageBytes bounds a base image that is read back.
+const maxImageBytes = 32 << 20
+
+// imageTime is the clock while a base image is made. It is a number that is
+// found again in memory: see timeOrigins.
+var imageTime = time.UnixMilli(1_234_567_891_234)
+
+// imageRandom is the entropy while a base image is made. The engine asks for
+// four bytes, for its stack canary; runs get their own Math.random state.
+func imageRandom(b []byte) {
+	for i := range b {
+		b[i] = byte(i*37 + 11)
+	}
+}
+
+// Image is the linear memory of an initialised VM with the prelude loaded. All
+// VMs of a worker begin as private views of one image.
+type Image struct {
+	file         *os.File
+	bytes        []byte
+	digest       [32]byte
+	stackPointer uint32
+}
+
+// makeImage initialises a VM, loads the prelude and gives its memory. It is
+// the same for the same engine and prelude.
+func makeImage(e *Engine, prelude []byte) (mem []byte, stackPointer uint32, err error) {
+	a, err := newArena(imageArenaBytes, nil, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	vm := &VM{
+		engine: e, arena: a, host: silent{}, random: imageRandom,
+		now: func() time.Time { return imageTime },
+	}
+	defer func() { err = errors.Join(err, vm.Close()) }()
+	if err = vm.initialise(prelude); err != nil {
+		return nil, 0, fmt.Errorf("make base image: %w", err)
+	}
+	stackPointer = vm.stackPointer()
+	mem = make([]byte, vm.memory().Size())
+	copy(mem, a.mem)
+	// What calls have left on the stack is of no use to anybody.
+	clear(mem[osPageBytes:stackPointer])
+	return mem, stackPointer, nil
+}
+
+// silent is the host while an image is made: a prelude that calls out before
+// it is started is broken.
+type silent struct{}
+
+var errPreludeCalls = errors.New("the prelude calls out before a run")
+
+func (silent) output([]byte) error                  { return errPreludeCalls }
+func (silent) request(uint32, string, []byte) error { return errPreludeCalls }
+func (silent) need(string) ([]byte, error)          { return nil, errPreludeCalls }
+
+func (vm *VM) initialise(prelude []byte) error {
+	if err := vm.instantiate(); err != nil {
+		return err
+	}
+	vm.leaf("_initialize")
+	if status := vm.leaf("qjs_init"); vm.broken == nil && status != 0 {
+		return fmt.Errorf("initialise engine: status %d", status)
+	}
+	vm.leaf("qjs_set_interrupt_handler", 1)
+	vm.leaf("qjs_set_promise_rejection_handler", 1)
+	vm.setLimits(imageArenaBytes)
+	plain, boxed, err := vm.timeOrigins()
+	if err != nil {
+		return err
+	}
+	vm.store32(ledgerOriginsAt, plain)
+	vm.store32(ledgerOriginsAt+4, boxed)
+	if err := vm.loadPrelude(prelude); err != nil {
+		return fmt.Errorf("load prelude: %w", err)
+	}
+	vm.store32(ledgerMagicAt, ledgerMagic)
+	vm.run("qjs_run_gc")
+	if vm.broken != nil {
+		return vm.broken
+	}
+	return nil
+}
+
+// loadPrelude evaluates the prelude, hands it the native functions and keeps
+// the functions that it returns.
+func (vm *VM) loadPrelude(prelude []byte) error {
+	factory, err := vm.eval(prelude, preludeFile)
+	if err != nil {
+		return err
+	}
+	native := handle(vm.leaf("qjs_new_object"))
+	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeFits} {
+		at, ok := vm.allocate([]byte(name))
+		if !ok {
+			return vm.outOfMemory()
+		}
+		fn := vm.leaf("qjs_new_host_function", uint64(at), uint64(len(name)), 0)
+		vm.leaf("wasm_free", uint64(at))
+		vm.leaf("qjs_set_prop_string", uint64(native), vm.cstring(strings.TrimPrefix(name, "native.")), uint64(fn))
+		vm.free(handle(fn))
+	}
+	api, err := vm.call(factory, native)
+	if err != nil {
+		return err
+	}
+	vm.free(factory)
+	vm.free(native)
+	for i, name := range apiNames {
+		fn := vm.leaf("qjs_get_prop_string", uint64(api), vm.cstring(name))
+		if vm.leaf("qjs_is_function", uint64(fn)) == 0 {
+			return fmt.Errorf("no function %s", name)
+		}
+		vm.store32(ledgerAPIAt+uint32(i)*4, fn)
+	}
+	vm.free(api)
+	return vm.runJobs()
+}
+
+// boxedNumber is what the engine subtracts from the bits of a number to keep it
+// in a JavaScript value.
+const boxedNumber = 0x7ff8000a << 32
+
+// timeOrigins finds where the engine keeps the time at which it was made: the
+// number beside the context, and the value of performance.timeOrigin.
+func (vm *VM) timeOrigins() (plain, boxed uint32, err error) {
+	plain = vm.leaf("qjs_get_context_ptr") + contextTimeOrigin
+	want := math.Float64bits(float64(imageTime.UnixMilli()))
+	if got, _ := vm.memory().ReadUint64Le(plain); got != want {
+		return 0, 0, fmt.Errorf("no time origin beside the context: %w", ErrWrongEngine)
+	}
+	mem, _ := vm.memory().Read(0, vm.memory().Size())
+	pattern := binary.LittleEndian.AppendUint64(nil, want-boxedNumber)
+	at := bytes.Index(mem, pattern)
+	if at < 0 || bytes.LastIndex(mem, pattern) != at {
+		return 0, 0, fmt.Errorf("no single value of performance.timeOrigin: %w", ErrWrongEngine)
+	}
+	return plain, uint32(at), nil
+}
+
+// openImage checks a base image against its digest and keeps a view of it.
+func openImage(f *os.File, digest [32]byte, stackPointer uint32) (*Image, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("open base image: %w", err)
+	}
+	if size <= 0 || size > maxImageBytes || size%wasmPageBytes != 0 || int64(stackPointer) > size {
+		return nil, fmt.Errorf("base image of %d bytes: %w", size, ErrArtifacts)
+	}
+	b, err := mapFile(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("open base image: %w", err)
+	}
+	if sha256.Sum256(b) != digest {
+		return nil, errors.Join(fmt.Errorf("base image with another sum: %w", ErrArtifacts), unmapFile(b))
+	}
+	return &Image{file: f, bytes: b, digest: digest, stackPointer: stackPointer}, nil
+}
+
+// close ends the view; the file is the caller's.
+func (i *Image) close() error { return unmapFile(i.bytes) }
+
+// NewVM makes a VM that begins as the image. Its QuickJS heap may be set to at
+// most memoryBytes.
+func NewVM(e *Engine, image *Image, memoryBytes uint64, h host) (*VM, error) {
+	size := (memoryBytes + memoryReserve + wasmPageBytes - 1) / wasmPageBytes * wasmPageBytes
+	a, err := newArena(max(size, uint64(len(image.bytes))), image.file, int64(len(image.bytes)))
+	if err != nil {
+		return nil, err
+	}
+	vm := &VM{engine: e, arena: a, image: image, host: h, now: time.Now, random: randomBytes}
+	if err := vm.recreate(); err != nil {
+		return nil, errors.Join(err, vm.Close())
+	}
+	return vm, vm.ledgerHolds()
+}
+
+// Reset makes the VM show the image again, whatever has happened in it.
+func (vm *VM) Reset() error {
+	vm.deadline = time.Time{}
+	if vm.broken != nil || vm.memory().Size() != uint32(len(vm.image.bytes)) {
+		return vm.recreate()
+	}
+	// The allocator goes on from the size of the memory, so this is enough
+	// only while that is the image's.
+	vm.stopped, vm.interrupted = false, false
+	if err := vm.arena.discard(); err != nil {
+		return err
+	}
+	return vm.setStackPointer(vm.image.stackPointer)
+}
+
+// recreate puts a new instance over the memory.
+func (vm *VM) recreate() error {
+	if vm.mod != nil {
+		if err := vm.mod.Close(vm.context()); err != nil {
+			return fmt.Errorf("close instance: %w", err)
+		}
+		if err := vm.arena.discard(); err != nil {
+			return err
+		}
+	}
+	if err := vm.instantiate(); err != nil {
+		return err
+	}
+	if err := vm.growTo(uint64(len(vm.image.bytes))); err != nil {
+		return err
+	}
+	// The instance has just written its static data over the image.
+	if err := vm.arena.discard(); err != nil {
+		return err
+	}
+	return vm.setStackPointer(vm.image.stackPointer)
+}
+
+// growTo makes linear memory size bytes large.
+func (vm *VM) growTo(size uint64) error {
+	have := uint64(vm.memory().Size())
+	if size%wasmPageBytes != 0 || size < have {
+		return fmt.Errorf("guest memory of %d bytes from %d: %w", size, have, ErrArtifacts)
+	}
+	if size == have {
+		return nil
+	}
+	if _, ok := vm.memory().Grow(uint32((size - have) / wasmPageBytes)); !ok {
+		return &fault{kind: ipc.FailMemory, message: "out of memory"}
+	}
+	return nil
+}
+
+// seed gives the run its own random numbers and lets its clocks begin now.
+func (vm *VM) seed(seed uint64) {
+	if seed == 0 { // a generator that is all zeros stays there
+		seed = 1
+	}
+	context := vm.leaf("qjs_get_context_ptr")
+	vm.memory().WriteUint64Le(context+contextRandom, seed)
+	now := math.Float64bits(float64(vm.now().Truncate(clockStep).UnixMilli()))
+	vm.memory().WriteUint64Le(vm.load32(ledgerOriginsAt), now)
+	vm.memory().WriteUint64Le(vm.load32(ledgerOriginsAt+4), now-boxedNumber)
+}
+
+// callAPI calls a function of the prelude and gives what it returns as text.
+func (vm *VM) callAPI(place int, args ...handle) ([]byte, error) {
+	value, err := vm.call(handle(vm.load32(ledgerAPIAt+uint32(place)*4)), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer vm.free(value)
+	return vm.bytes(value), nil
+}

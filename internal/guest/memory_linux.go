@@ -1,0 +1,92 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// arena is the linear memory of a VM: one reservation of address space for the
+// whole life of a worker, whose start shows the base image. It is a
+// wazero LinearMemory that never moves, so growing copies nothing. Nothing but
+// madvise is called after it was made, as the jail allows no more.
+type arena struct {
+	mem []byte
+	// high is the largest size handed out to the present instance.
+	high uint64
+}
+
+// newArena reserves size bytes, of which the image, if there is one, covers
+// the start. The image's descriptor is not needed afterwards.
+func newArena(size uint64, image *os.File, imageBytes int64) (*arena, error) {
+	if size > 4<<30 || uint64(imageBytes) > size {
+		return nil, fmt.Errorf("reserve guest memory of %d bytes for an image of %d: out of range", size, imageBytes)
+	}
+	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve guest memory of %d bytes: %w", size, err)
+	}
+	a := &arena{mem: mem}
+	if image == nil {
+		return a, nil
+	}
+	_, err = unix.MmapPtr(int(image.Fd()), 0, unsafe.Pointer(&mem[0]), uintptr(imageBytes),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("map base image: %w", err)
+	}
+	return a, nil
+}
+
+// Reallocate gives the first size bytes, or nil when that is more than there
+// are. It is part of wazero's LinearMemory.
+func (a *arena) Reallocate(size uint64) []byte {
+	if size > uint64(len(a.mem)) {
+		return nil
+	}
+	a.high = max(a.high, size)
+	return a.mem[:size:size]
+}
+
+// Free keeps the memory: the arena outlives its instances. It is part of
+// wazero's LinearMemory.
+func (a *arena) Free() {}
+
+// discard makes all memory show the base image and zeros again.
+func (a *arena) discard() error {
+	return a.discardRange(0, a.high)
+}
+
+// discardRange does the same for the whole pages between two addresses.
+func (a *arena) discardRange(from, to uint64) error {
+	page := uint64(os.Getpagesize())
+	from = (from + page - 1) / page * page
+	to = to / page * page
+	if from >= to {
+		return nil
+	}
+	if err := unix.Madvise(a.mem[from:to], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("discard guest memory: %w", err)
+	}
+	return nil
+}
+
+// close gives the address space back. No instance may use it any more.
+func (a *arena) close() error {
+	if err := unix.Munmap(a.mem); err != nil {
+		return fmt.Errorf("release guest memory: %w", err)
+	}
+	a.mem = nil
+	return nil
+}
+
+// mapFile gives a read-only view of a file.
+func mapFile(f *os.File, size int64) ([]byte, error) {
+	return unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
+}
+
+func unmapFile(b []byte) error { return unix.Munmap(b) }
