@@ -1,0 +1,113 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// windowBytes bounds how far back the compressor looks, and with it what both
+// ends need besides the snapshot itself.
+const windowBytes = 256 << 10
+
+// zeroPage stands for the base image beyond its end.
+var zeroPage [PageBytes]byte
+
+// Encode returns the snapshot of mem, a memory that grew out of base. base
+// may be the shorter one; it goes on with zeros. Both are whole pages, and
+// neither is changed or kept.
+//
+// The snapshot, header included, has at most maxBytes bytes (0:
+// [DefaultMaxBytes]), or the error is [ErrTooLarge]: encoding stops as soon as
+// that is certain. Besides the result, which is the caller's, it takes less
+// than a megabyte, however large the memories are.
+func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
+	switch {
+	case len(mem) == 0 || len(mem)%PageBytes != 0 || uint64(len(mem)) > MaxMemoryBytes:
+		return nil, fmt.Errorf("memory of %d bytes: %w", len(mem), ErrMemory)
+	case len(base)%PageBytes != 0 || len(base) > len(mem):
+		return nil, fmt.Errorf("base image of %d bytes, memory of %d: %w", len(base), len(mem), ErrMemory)
+	case uint64(stackPointer) > uint64(len(mem)):
+		return nil, fmt.Errorf("stack pointer %d, memory of %d bytes: %w", stackPointer, len(mem), ErrMemory)
+	}
+	if maxBytes == 0 {
+		maxBytes = DefaultMaxBytes
+	}
+	maxBytes = min(maxBytes, HeaderBytes+1<<32-1)
+
+	changed := compare(base, mem)
+	out := &sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: maxBytes}
+	if err := compress(out, changed, base, mem); err != nil {
+		return nil, fmt.Errorf("encode snapshot: %w", err)
+	}
+	body := out.b[HeaderBytes:]
+	h := Header{
+		Identity:     id,
+		StackPointer: stackPointer,
+		MemoryBytes:  uint64(len(mem)),
+		Pages:        uint32(changed.count()), //nolint:gosec // bounded by MaxMemoryBytes
+		BodyBytes:    uint32(len(body)),       //nolint:gosec // bounded by maxBytes
+		Body:         sha256.Sum256(body),
+	}
+	h.put(out.b)
+	return out.b, nil
+}
+
+// compare finds the pages of mem that differ from base.
+func compare(base, mem []byte) bitmap {
+	changed := make(bitmap, bitmapBytes(uint64(len(mem))))
+	for at := 0; at < len(mem); at += PageBytes {
+		if !bytes.Equal(mem[at:at+PageBytes], basePage(base, at)) {
+			changed.set(at / PageBytes)
+		}
+	}
+	return changed
+}
+
+// basePage is the page of the base image at an offset.
+func basePage(base []byte, at int) []byte {
+	if at < len(base) {
+		return base[at : at+PageBytes]
+	}
+	return zeroPage[:]
+}
+
+func compress(out *sink, changed bitmap, base, mem []byte) error {
+	z, err := zstd.NewWriter(out,
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(changed); err != nil {
+		return err
+	}
+	var delta [PageBytes]byte
+	for at := 0; at < len(mem); at += PageBytes {
+		if !changed.has(at / PageBytes) {
+			continue
+		}
+		subtle.XORBytes(delta[:], mem[at:at+PageBytes], basePage(base, at))
+		if _, err := z.Write(delta[:]); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// sink collects the snapshot up to its limit.
+type sink struct {
+	b     []byte
+	limit uint64
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if uint64(len(s.b))+uint64(len(p)) > s.limit {
+		return 0, ErrTooLarge
+	}
+	s.b = append(s.b, p...)
+	return len(p), nil
+}

@@ -1,0 +1,101 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// The bytes of a snapshot. Numbers are little-endian.
+//
+//	offset  bytes
+//	     0      8  magic
+//	     8      4  version of the format
+//	    12      4  stack pointer
+//	    16      8  size of the memory, in bytes
+//	    24      4  number of changed pages
+//	    28      4  size of the body, in bytes
+//	    32     32  engine digest
+//	    64     32  base image digest
+//	    96     32  body digest
+//	   128      -  body: zstd of
+//	                 bitmap   a bit for every page of the memory, the lowest
+//	                          first; padded with zero bits to whole bytes
+//	                 pages    PageBytes for every set bit, in order: the page
+//	                          xor the page of the base image, which goes on
+//	                          with zeros to the end of the memory
+
+// HeaderBytes is the size of a snapshot's header.
+const HeaderBytes = 128
+
+// Version is the version of the format.
+const Version = 1
+
+const magic = "cellsnap"
+
+func (h *Header) put(b []byte) {
+	copy(b, magic)
+	binary.LittleEndian.PutUint32(b[8:], Version)
+	binary.LittleEndian.PutUint32(b[12:], h.StackPointer)
+	binary.LittleEndian.PutUint64(b[16:], h.MemoryBytes)
+	binary.LittleEndian.PutUint32(b[24:], h.Pages)
+	binary.LittleEndian.PutUint32(b[28:], h.BodyBytes)
+	copy(b[32:], h.Engine[:])
+	copy(b[64:], h.Base[:])
+	copy(b[96:], h.Body[:])
+}
+
+// ParseHeader reads the header of a snapshot, and nothing else of it: the
+// body is neither decoded nor compared with its digest. A header that claims
+// more than maxMemory bytes of memory (0: [MaxMemoryBytes]) is refused, so
+// that what the caller allocates from it is bounded by the caller. Errors wrap
+// [ErrDamaged].
+func ParseHeader(b []byte, maxMemory uint64) (Header, error) {
+	if len(b) < HeaderBytes || string(b[:len(magic)]) != magic {
+		return Header{}, damaged("no header in %d bytes", len(b))
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != Version {
+		return Header{}, damaged("format version %d, not %d", v, Version)
+	}
+	h := Header{
+		StackPointer: binary.LittleEndian.Uint32(b[12:]),
+		MemoryBytes:  binary.LittleEndian.Uint64(b[16:]),
+		Pages:        binary.LittleEndian.Uint32(b[24:]),
+		BodyBytes:    binary.LittleEndian.Uint32(b[28:]),
+	}
+	copy(h.Engine[:], b[32:])
+	copy(h.Base[:], b[64:])
+	copy(h.Body[:], b[96:])
+	if maxMemory == 0 || maxMemory > MaxMemoryBytes {
+		maxMemory = MaxMemoryBytes
+	}
+	switch {
+	case h.MemoryBytes == 0 || h.MemoryBytes%PageBytes != 0 || h.MemoryBytes > maxMemory:
+		return Header{}, damaged("memory of %d bytes, at most %d", h.MemoryBytes, maxMemory)
+	case uint64(h.StackPointer) > h.MemoryBytes:
+		return Header{}, damaged("stack pointer %d beyond the memory", h.StackPointer)
+	case uint64(h.Pages) > h.MemoryBytes/PageBytes:
+		return Header{}, damaged("%d changed pages of %d", h.Pages, h.MemoryBytes/PageBytes)
+	case uint64(h.BodyBytes) != uint64(len(b)-HeaderBytes):
+		return Header{}, damaged("body of %d bytes, not %d", len(b)-HeaderBytes, h.BodyBytes)
+	}
+	return h, nil
+}
+
+// bitmapBytes is the size of the bitmap of a memory.
+func bitmapBytes(memory uint64) int {
+	return int((memory/PageBytes + 7) / 8) //nolint:gosec // memory <= MaxMemoryBytes
+}
+
+// bitmap has a bit for every page.
+type bitmap []byte
+
+func (m bitmap) set(page int)      { m[page/8] |= 1 << (page % 8) }
+func (m bitmap) has(page int) bool { return m[page/8]>>(page%8)&1 == 1 }
+
+func (m bitmap) count() int {
+	n := 0
+	for _, b := range m {
+		n += bits.OnesCount8(b)
+	}
+	return n
+}

@@ -1,0 +1,318 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+)
+
+var testID = Identity{Engine: sha256.Sum256([]byte("engine")), Base: sha256.Sum256([]byte("base"))}
+
+// newMemory is a memory that shows base and then zeros.
+func newMemory(base []byte, size int) []byte {
+	mem := make([]byte, size)
+	copy(mem, base)
+	return mem
+}
+
+func noise(n int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// dirty changes some bytes in each of the pages.
+func dirty(mem []byte, pages ...int) {
+	for i, p := range pages {
+		binary.LittleEndian.PutUint64(mem[p*PageBytes+8*(i%500):], uint64(0x9e3779b97f4a7c15)+uint64(p))
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	base := noise(7*PageBytes, 1)
+	tests := []struct {
+		name  string
+		size  int
+		pages []int
+	}{
+		{name: "nothing changed", size: len(base)},
+		{name: "grown with zeros", size: 20 * PageBytes},
+		{name: "first and last", size: 20 * PageBytes, pages: []int{0, 19}},
+		{name: "around the end of the base", size: 20 * PageBytes, pages: []int{6, 7}},
+		{name: "every page", size: 9 * PageBytes, pages: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{name: "one page", size: 7 * PageBytes, pages: []int{3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			mem := newMemory(base, tt.size)
+			dirty(mem, tt.pages...)
+			before := bytes.Clone(mem)
+			snap, err := Encode(testID, 4096, base, mem, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(mem, before) {
+				t.Error("Encode changed the memory")
+			}
+			h, err := ParseHeader(snap, uint64(tt.size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Identity != testID || h.StackPointer != 4096 || h.MemoryBytes != uint64(tt.size) || int(h.Pages) != len(tt.pages) {
+				t.Errorf("header = %+v", h)
+			}
+			fresh := newMemory(base, tt.size)
+			got, err := Apply(snap, testID, base, fresh)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != h {
+				t.Errorf("Apply gave header %+v, not %+v", got, h)
+			}
+			if !bytes.Equal(fresh, mem) {
+				t.Error("restored memory differs")
+			}
+		})
+	}
+}
+
+func TestRoundTripProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		basePages := rapid.IntRange(0, 6).Draw(t, "base")
+		pages := basePages + rapid.IntRange(0, 40).Draw(t, "grown")
+		if pages == 0 {
+			pages = 1
+		}
+		base := noise(basePages*PageBytes, 3)
+		mem := newMemory(base, pages*PageBytes)
+		for i, n := 0, rapid.IntRange(0, 60).Draw(t, "writes"); i < n; i++ {
+			mem[rapid.IntRange(0, len(mem)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+		}
+		snap, err := Encode(testID, 0, base, mem, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := newMemory(base, len(mem))
+		if _, err := Apply(snap, testID, base, fresh); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(fresh, mem) {
+			t.Fatal("restored memory differs")
+		}
+	})
+}
+
+// A body over maxBuffered is decoded as a stream, twice.
+func TestRoundTripLarge(t *testing.T) {
+	base := noise(20*PageBytes, 1)
+	mem := newMemory(base, maxBuffered+300*PageBytes)
+	for at := 10 * PageBytes; at < len(mem); at += 16 {
+		binary.LittleEndian.PutUint32(mem[at:], uint32(at))
+	}
+	snap, err := Encode(testID, 0, base, mem, uint64(len(mem)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := newMemory(base, len(mem))
+	before := allocated()
+	if _, err := Apply(snap, testID, base, fresh); err != nil {
+		t.Fatal(err)
+	}
+	if got := allocated() - before; got > 3<<20 {
+		t.Errorf("Apply took %d bytes for a memory of %d", got, len(mem))
+	}
+	if !bytes.Equal(fresh, mem) {
+		t.Error("restored memory differs")
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+func TestEncodeLimits(t *testing.T) {
+	base := noise(4*PageBytes, 1)
+	mem := newMemory(base, 4*PageBytes)
+	dirty(mem, 1, 2)
+	whole, err := Encode(testID, 0, base, mem, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := uint64(len(whole))
+	if exact, err := Encode(testID, 0, base, mem, size); err != nil || !bytes.Equal(exact, whole) {
+		t.Errorf("exactly the limit: %v", err)
+	}
+	if _, err := Encode(testID, 0, base, mem, size-1); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a byte less = %v", err)
+	}
+	if _, err := Encode(testID, 0, base, mem, 1); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one byte = %v", err)
+	}
+}
+
+func TestEncodeStopsEarly(t *testing.T) {
+	mem := noise(64<<20, 5)
+	before := allocated()
+	if _, err := Encode(testID, 0, nil, mem, 64<<10); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("err = %v", err)
+	}
+	if got := allocated() - before; got > 2<<20 {
+		t.Errorf("took %d bytes", got)
+	}
+}
+
+func TestEncodeRefusesWhatIsNoMemory(t *testing.T) {
+	page := make([]byte, PageBytes)
+	tests := []struct {
+		name      string
+		sp        uint32
+		base, mem []byte
+	}{
+		{name: "no memory"},
+		{name: "part of a page", mem: page[:100]},
+		{name: "base of part of a page", base: page[:100], mem: page},
+		{name: "base larger than memory", base: make([]byte, 2*PageBytes), mem: page},
+		{name: "stack pointer outside", sp: PageBytes + 1, mem: page},
+	}
+	for _, tt := range tests {
+		if _, err := Encode(testID, tt.sp, tt.base, tt.mem, 0); !errors.Is(err, ErrMemory) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// forge makes a snapshot around any body, with digests that agree.
+func forge(h Header, body []byte) []byte {
+	h.BodyBytes, h.Body = uint32(len(body)), sha256.Sum256(body)
+	b := make([]byte, HeaderBytes, HeaderBytes+len(body))
+	h.put(b)
+	return append(b, body...)
+}
+
+func deflate(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(windowBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	return z.EncodeAll(raw, nil)
+}
+
+func TestApplyRefuses(t *testing.T) {
+	const size = 12 * PageBytes
+	base := noise(4*PageBytes, 1)
+	mem := newMemory(base, size)
+	dirty(mem, 1, 5, 11)
+	good, err := Encode(testID, 64, base, mem, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(at int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[at] = to
+		return b
+	}
+	h := Header{Identity: testID, MemoryBytes: size, Pages: 1}
+	page := noise(PageBytes, 9)
+	body := func(bits []byte, pages ...[]byte) []byte {
+		return deflate(t, append(bytes.Clone(bits), slices.Concat(pages...)...))
+	}
+	other := h
+	other.Base[0]++
+	big := h
+	big.MemoryBytes, big.Pages = 2000*PageBytes, 1500 // streamed
+	bigBits := make([]byte, 250)
+	for i := range 1500 {
+		bitmap(bigBits).set(i)
+	}
+	zeros := make([]byte, 1499*PageBytes)
+
+	tests := []struct {
+		name string
+		b    []byte
+		size int
+		want error
+	}{
+		{name: "nothing", want: ErrDamaged},
+		{name: "short header", b: good[:HeaderBytes-1], want: ErrDamaged},
+		{name: "no body", b: good[:HeaderBytes], want: ErrDamaged},
+		{name: "a byte short", b: good[:len(good)-1], want: ErrDamaged},
+		{name: "a byte more", b: append(bytes.Clone(good), 0), want: ErrDamaged},
+		{name: "magic", b: change(0, 'C'), want: ErrDamaged},
+		{name: "version", b: change(8, 2), want: ErrDamaged},
+		{name: "stack pointer", b: change(15, 0xff), want: ErrDamaged},
+		{name: "memory not whole pages", b: change(16, 1), want: ErrDamaged},
+		{name: "memory too large", b: change(21, 1), want: ErrDamaged},
+		{name: "more pages than memory", b: change(25, 1), want: ErrDamaged},
+		{name: "engine", b: change(32, ^good[32]), want: ErrForeign},
+		{name: "base", b: forge(other, body([]byte{1, 0}, page)), want: ErrForeign},
+		{name: "digest", b: change(100, ^good[100]), want: ErrDamaged},
+		{name: "body", b: change(HeaderBytes+9, ^good[HeaderBytes+9]), want: ErrDamaged},
+		{name: "another size of memory", b: good, size: 2 * size, want: ErrMemory},
+		{name: "body is not zstd", b: forge(h, page), want: ErrDamaged},
+		{name: "empty body", b: forge(h, nil), want: ErrDamaged},
+		{name: "bitmap only", b: forge(h, body([]byte{1, 0})), want: ErrDamaged},
+		{name: "half a bitmap", b: forge(h, body([]byte{1})), want: ErrDamaged},
+		{name: "more bits than pages", b: forge(h, body([]byte{3, 0}, page)), want: ErrDamaged},
+		{name: "fewer bits than pages", b: forge(h, body([]byte{0, 0}, page)), want: ErrDamaged},
+		{name: "bit beyond the memory", b: forge(h, body([]byte{0, 16}, page)), want: ErrDamaged},
+		{name: "half a page", b: forge(h, body([]byte{1, 0}, page[:2000])), want: ErrDamaged},
+		{name: "a byte over", b: forge(h, body([]byte{1, 0}, page, page[:1])), want: ErrDamaged},
+		{name: "bomb", b: forge(h, body([]byte{1, 0}, make([]byte, 64<<20))), want: ErrDamaged},
+		{name: "two frames", b: forge(h, append(body([]byte{1, 0}, page), body(page)...)), want: ErrDamaged},
+		{name: "streamed, a page short", b: forge(big, body(bigBits, zeros)), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, a page over", b: forge(big, body(bigBits, zeros, page, page)), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, cut off", b: forge(big, body(bigBits, zeros, page)[:300]), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, bomb", b: forge(big, body(bigBits, make([]byte, 256<<20))), size: 2000 * PageBytes, want: ErrDamaged},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.size == 0 {
+				tt.size = size
+			}
+			fresh := newMemory(base, tt.size)
+			before := allocated()
+			_, err := Apply(tt.b, testID, base, fresh)
+			if got := allocated() - before; got > 6<<20 {
+				t.Errorf("took %d bytes", got)
+			}
+			if !errors.Is(err, tt.want) {
+				t.Errorf("err = %v, not %v", err, tt.want)
+			}
+			if !bytes.Equal(fresh, newMemory(base, tt.size)) {
+				t.Error("memory was touched")
+			}
+		})
+	}
+}
+
+func TestParseHeaderBoundsMemory(t *testing.T) {
+	b := forge(Header{MemoryBytes: 1 << 20}, nil)
+	if _, err := ParseHeader(b, 1<<20); err != nil {
+		t.Errorf("at the bound: %v", err)
+	}
+	if _, err := ParseHeader(b, 1<<20-1); !errors.Is(err, ErrDamaged) {
+		t.Errorf("over the bound: %v", err)
+	}
+	if _, err := ParseHeader(b, 0); err != nil {
+		t.Errorf("default bound: %v", err)
+	}
+	huge := forge(Header{MemoryBytes: 8 << 30}, nil)
+	if _, err := ParseHeader(huge, 1<<40); !errors.Is(err, ErrDamaged) {
+		t.Errorf("over the format's bound: %v", err)
+	}
+}
