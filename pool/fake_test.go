@@ -1,0 +1,243 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+)
+
+// script answers what a fake worker is told.
+type script func(m ipc.Message) []ipc.Message
+
+// honest is the script of a worker whose cells return their source.
+func honest(m ipc.Message) []ipc.Message {
+	switch m := m.(type) {
+	case *ipc.Start:
+		switch string(m.Source) {
+		case "idle":
+			return []ipc.Message{&ipc.Idle{Calls: []ipc.Call{{ID: 1, Method: "search", Args: []byte(`["x",null]`)}}, NextTimer: ipc.NoTimer}}
+		case "throw":
+			return []ipc.Message{&ipc.Failed{Failure: ipc.FailGuest, Message: "Error: x", Started: true}}
+		case "trap":
+			return []ipc.Message{&ipc.Failed{Failure: ipc.FailTrap, Message: "trap", Started: true}}
+		case "loop":
+			return nil
+		}
+		return []ipc.Message{&ipc.Output{Items: [][]byte{[]byte(`{"type":"text","text":"a"}`)}}, &ipc.Done{Value: m.Source}}
+	case *ipc.Settle:
+		return []ipc.Message{&ipc.Done{Value: []byte(`"settled"`)}}
+	case *ipc.Restore:
+		return []ipc.Message{&ipc.Done{Value: []byte(`"restored"`)}}
+	case *ipc.Park:
+		return []ipc.Message{&ipc.Parked{Snapshot: []byte("snapshot")}}
+	case *ipc.Reset:
+		return []ipc.Message{&ipc.Ready{}}
+	}
+	return nil
+}
+
+// fakeWorker is a worker without a process.
+type fakeWorker struct {
+	id     string
+	answer script
+	out    chan ipc.Message
+	killed chan struct{}
+	once   sync.Once
+	gone   chan struct{} // the process is gone; by default at the kill
+	exit   Exit
+	limits []uint64
+	stuck  bool // does not die of a kill
+}
+
+func newFake(id string, s script) *fakeWorker {
+	return &fakeWorker{
+		id: id, answer: s, out: make(chan ipc.Message, 64), killed: make(chan struct{}), gone: make(chan struct{}),
+		exit: Exit{Known: true, Status: syscall.WaitStatus(syscall.SIGKILL), Syscall: -1},
+	}
+}
+
+func (w *fakeWorker) Write(m ipc.Message, _ time.Time) error {
+	select {
+	case <-w.killed:
+		return io.ErrClosedPipe
+	case <-w.gone:
+		return syscall.EPIPE
+	default:
+	}
+	for _, a := range w.answer(m) {
+		w.out <- a
+	}
+	return nil
+}
+
+func (w *fakeWorker) Read(budget *int64) (ipc.Message, error) {
+	select {
+	case m := <-w.out:
+		*budget -= 10
+		if *budget < 0 {
+			return nil, ipc.ErrBudget
+		}
+		return m, nil
+	default:
+	}
+	select {
+	case m := <-w.out:
+		return m, nil
+	case <-w.killed:
+		return nil, io.ErrClosedPipe
+	case <-w.gone:
+		return nil, io.EOF
+	}
+}
+
+func (w *fakeWorker) Limit(n uint64) error {
+	if n > 1<<30 {
+		return ErrTooMuchMemory
+	}
+	w.limits = append(w.limits, n)
+	return nil
+}
+
+func (w *fakeWorker) Kill() { w.once.Do(func() { close(w.killed) }) }
+
+// die ends the process by itself.
+func (w *fakeWorker) die(x Exit) {
+	w.exit = x
+	close(w.gone)
+}
+
+func (w *fakeWorker) Wait() Exit {
+	if w.stuck {
+		<-w.gone
+		return w.exit
+	}
+	select {
+	case <-w.killed:
+	case <-w.gone:
+	}
+	return w.exit
+}
+
+func (w *fakeWorker) Info() Info { return Info{ID: w.id, PID: 1} }
+
+// fakeStarter counts its workers and keeps them for the test to look at.
+type fakeStarter struct {
+	answer script
+	delay  time.Duration
+	fail   atomic.Pointer[StartError]
+	made   atomic.Int64
+
+	mu  sync.Mutex
+	all []*fakeWorker
+}
+
+func (s *fakeStarter) Start(ctx context.Context) (Worker, error) {
+	if s.delay > 0 {
+		select {
+		case <-time.After(s.delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if e := s.fail.Load(); e != nil {
+		return nil, e
+	}
+	w := newFake(fmt.Sprintf("w-%d", s.made.Add(1)), s.answer)
+	s.mu.Lock()
+	s.all = append(s.all, w)
+	s.mu.Unlock()
+	return w, nil
+}
+
+// starterFunc makes a starter of a function.
+type starterFunc func(context.Context) (Worker, error)
+
+func (f starterFunc) Start(ctx context.Context) (Worker, error) { return f(ctx) }
+
+// started is a running pool that is closed with the test.
+func started(t *testing.T, c Config) *Pool {
+	t.Helper()
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+func acquire(t *testing.T, p *Pool, w Want) *Lease {
+	t.Helper()
+	l, err := p.Acquire(t.Context(), w)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	return l
+}
+
+const plenty = 1 << 20
+
+// run does one run and returns its last message.
+func run(t *testing.T, l *Lease, source string) ipc.Message {
+	t.Helper()
+	m, err := l.Turn(t.Context(), &ipc.Start{Source: []byte(source)}, plenty, func([][]byte) error { return nil })
+	if err != nil {
+		t.Fatalf("turn: %v", err)
+	}
+	return m
+}
+
+// endError is the error as an *EndError of the end wanted.
+func endError(t *testing.T, err error, want End) *EndError {
+	t.Helper()
+	var e *EndError
+	if !errors.As(err, &e) {
+		t.Fatalf("error %v, want an *EndError of %s", err, want)
+	}
+	if e.End != want {
+		t.Errorf("end %s (%v), want %s", e.End, err, want)
+	}
+	return e
+}
+
+// recorder keeps log lines.
+type recorder struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []slog.Record
+}
+
+func (r *recorder) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, rec)
+	return nil
+}
+
+func (r *recorder) find(level slog.Level, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.lines {
+		if l.Level == level && l.Message == text {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,290 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+)
+
+// Want is what a run asks of a worker.
+type Want struct {
+	// Session takes its turn among others; with recycling it owns its workers.
+	Session string
+	// Policy is the digest of all that a kept worker's owner must agree in
+	// besides the session.
+	Policy [32]byte
+	// MemoryBytes is the guest memory of the run; 0 leaves the worker as built.
+	MemoryBytes uint64
+	// Resume goes before new runs and is never refused for a full queue.
+	Resume bool
+}
+
+func (w Want) binding() binding { return binding{w.Session, w.Policy} }
+
+// Lease is a worker in the hands of one run. Turn and Release belong to one
+// goroutine at a time; the other methods may be called by any.
+type Lease struct {
+	pool   *Pool
+	entry  *entry
+	want   Want
+	wanted chan struct{} // holds a token when another run waits
+
+	speaking atomic.Bool // a turn is under way
+	asked    bool        // the token was put; guarded by the pool's lock
+	released atomic.Bool
+
+	last   ipc.Message // the last message of the worker that ended a turn
+	spoken bool        // a guest has been served under this lease
+	budget int64       // of the turn under way
+}
+
+// Acquire hands over a worker: a ready one at once, else the next that becomes
+// free. Waiting runs are served resumes first, then session by session in
+// turn. It ends with ctx (the cause of ctx), ErrOverloaded, ErrClosed, or a
+// *StartError when no worker can be started. The caller must call
+// [Lease.Release].
+func (p *Pool) Acquire(ctx context.Context, want Want) (*Lease, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		l, w, err := p.take(want)
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			p.poke()
+			if l, err = p.wait(ctx, w); err != nil {
+				return nil, err
+			}
+		}
+		if !l.entry.owes || l.collect() {
+			return l, nil
+		}
+		// The worker did not come back from its reset; it is ended. Another.
+	}
+}
+
+// take is the part of Acquire under the lock: a lease or a place in the queue.
+func (p *Pool) take(want Want) (*Lease, *waiter, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.closing || !p.started:
+		return nil, nil, ErrClosed
+	case p.hopeless && p.aliveLocked() == 0 && now.Before(p.retryAt):
+		return nil, nil, p.lastErr
+	}
+	if e := p.bound.take(want.binding()); e != nil {
+		return p.leaseLocked(e, want, now), nil, nil
+	}
+	if n := len(p.ready); n > 0 {
+		e := p.ready[n-1]
+		p.ready[n-1] = nil
+		p.ready = p.ready[:n-1]
+		if !now.Before(p.refillAt) {
+			p.refillAt = now.Add(refillDelay)
+			p.refill.Reset(refillDelay)
+		}
+		return p.leaseLocked(e, want, now), nil, nil
+	}
+	if !want.Resume && p.queue.starts.count >= p.cfg.MaxQueue {
+		p.stats.Overloaded++
+		return nil, nil, ErrOverloaded
+	}
+	w := &waiter{want: want, since: now, done: make(chan struct{})}
+	p.queue.push(w)
+	p.queued.Store(int32(p.queue.len())) //nolint:gosec // far below 2^31
+	p.askLocked()
+	return nil, w, nil
+}
+
+// wait is the part of Acquire in the queue.
+func (p *Pool) wait(ctx context.Context, w *waiter) (*Lease, error) {
+	select {
+	case <-w.done:
+		return w.lease, w.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	if w.place != nil {
+		p.dequeueLocked(w, false)
+		p.stats.Waits.add(time.Since(w.since))
+	}
+	p.mu.Unlock()
+	if w.lease != nil { // served in the last moment
+		w.lease.Release()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// leaseLocked leases a free worker.
+func (p *Pool) leaseLocked(e *entry, want Want, now time.Time) *Lease {
+	p.moveLocked(e, Running, now)
+	p.stats.Leases++
+	if e.used {
+		p.stats.Reuses++
+	}
+	l := &Lease{pool: p, entry: e, want: want, wanted: make(chan struct{}, 1)}
+	p.leases[l] = struct{}{}
+	return l
+}
+
+// askLocked tells as many leases between turns as runs wait without a worker
+// on its way.
+func (p *Pool) askLocked() {
+	need := p.queue.len() - max(p.cfg.Max-p.aliveLocked(), 0) - p.count[Spawning] - p.count[Jailed]
+	for l := range p.leases {
+		if l.asked && !l.speaking.Load() {
+			need--
+		}
+	}
+	for l := range p.leases {
+		if need <= 0 {
+			return
+		}
+		if !l.asked && !l.speaking.Load() {
+			l.asked = true
+			l.wanted <- struct{}{}
+			need--
+		}
+	}
+}
+
+// unaskLocked takes the tokens back that nobody has taken yet.
+func (p *Pool) unaskLocked() {
+	for l := range p.leases {
+		if !l.asked {
+			continue
+		}
+		select {
+		case <-l.wanted:
+			l.asked = false
+		default: // taken: the lease is about to go
+		}
+	}
+}
+
+// ask is askLocked for a lease whose turn has just ended.
+func (p *Pool) ask() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.askLocked()
+}
+
+// bind makes a worker its lease's own, before it sees the first byte of a guest.
+func (p *Pool) bind(l *Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := l.entry
+	e.used, e.bound = true, l.want.binding()
+	e.runs++
+}
+
+// Wanted is readable once when another run waits for a worker: a lease that
+// only waits for tools should then be parked and released.
+func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
+
+// Info describes the worker.
+func (l *Lease) Info() Info { return l.entry.worker.Info() }
+
+// collect reads the answer to the Reset that an earlier lease sent.
+func (l *Lease) collect() bool {
+	l.entry.owes = false
+	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { l.pool.end(l.entry, EndProtocol, errNoReady) })
+	l.budget = resetBudget
+	m, err := l.entry.worker.Read(&l.budget)
+	if err == nil {
+		err = l.entry.turn.Step(m)
+	}
+	if stop() && err == nil {
+		return true
+	}
+	l.pool.end(l.entry, endOfRead(err), err)
+	l.close()
+	return false
+}
+
+var errNoReady = errors.New("no answer to a reset")
+
+const (
+	resetTimeout = 2 * time.Second
+	resetBudget  = 4 << 10
+)
+
+// Release gives the worker back: it is kept for its session when the recycling
+// allows, else ended. It does not block and may be repeated, also after an
+// error.
+func (l *Lease) Release() {
+	if l.released.Swap(true) {
+		return
+	}
+	p, e := l.pool, l.entry
+	if l.spoken && !p.keeps(l) {
+		p.forget(l)
+		p.end(e, endOf(l.last), nil)
+		return
+	}
+	if l.spoken {
+		// Asked for now, read by the next lease: the session's next run does
+		// not wait for it.
+		reset := &ipc.Reset{}
+		err := e.turn.Step(reset)
+		if err == nil {
+			err = e.worker.Write(reset, time.Now().Add(resetTimeout))
+		}
+		if err != nil {
+			p.forget(l)
+			p.end(e, endOfWrite(err), err)
+			return
+		}
+		e.owes = true
+	}
+	p.giveBack(l)
+}
+
+// close takes a lease whose worker is ended out of use.
+func (l *Lease) close() {
+	if !l.released.Swap(true) {
+		l.pool.forget(l)
+	}
+}
+
+// keeps says whether the worker of a lease stays for its session.
+func (p *Pool) keeps(l *Lease) bool {
+	e := l.entry
+	if p.cfg.Recycle != RecycleSession || !reusable(l.last) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return e.state == Running && !p.closing && e.runs < p.cfg.SessionRuns &&
+		time.Since(e.born) < p.cfg.SessionAge && !p.yieldsLocked(e)
+}
+
+// giveBack puts a healthy worker back into the table.
+func (p *Pool) giveBack(l *Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.leases, l)
+	if l.entry.state != Running {
+		return // it died meanwhile
+	}
+	p.offerLocked(l.entry, time.Now())
+	if l.entry.used && p.queue.len() > 0 {
+		p.poke() // it may be in somebody's way
+	}
+}
+
+// forget takes a lease out of the table.
+func (p *Pool) forget(l *Lease) {
+	p.mu.Lock()
+	delete(p.leases, l)
+	p.mu.Unlock()
+}

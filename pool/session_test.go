@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+)
+
+func TestSessionReuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: 1, Max: 4, Recycle: RecycleSession, SessionRuns: 3})
+		a := Want{Session: "a"}
+		once := func(w Want, source string) string {
+			l := acquire(t, p, w)
+			defer l.Release()
+			run(t, l, source)
+			return l.Info().ID
+		}
+		first := once(a, "1")
+		if id := once(a, "throw"); id != first {
+			t.Errorf("second run of the session on %s, not %s", id, first)
+		}
+		if id := once(Want{Session: "b"}, "1"); id == first {
+			t.Error("another session got the worker")
+		}
+		if id := once(Want{Session: "a", Policy: [32]byte{1}}, "1"); id == first {
+			t.Error("another policy got the worker")
+		}
+		if id := once(a, "1"); id != first {
+			t.Errorf("third run on %s", id)
+		}
+		if id := once(a, "1"); id == first {
+			t.Error("a fourth run on a worker for three")
+		}
+		synctest.Wait()
+		if got := p.Stats(); got.Reuses != 2 || got.Bound != 3 {
+			t.Errorf("stats %+v", got)
+		}
+		fourth := once(a, "trap")
+		if id := once(a, "1"); id == fourth {
+			t.Error("reused after a trap")
+		}
+		time.Sleep(DefaultSessionAge)
+		synctest.Wait()
+		if n := p.Stats().Bound; n != 0 {
+			t.Errorf("%d kept for ever", n)
+		}
+	})
+}
+
+func TestSessionNeverReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(m ipc.Message) []ipc.Message {
+			if _, ok := m.(*ipc.Reset); ok {
+				return nil
+			}
+			return honest(m)
+		}
+		p := started(t, Config{Starter: &fakeStarter{answer: silent}, Recycle: RecycleSession})
+		l := acquire(t, p, Want{Session: "a"})
+		first := l.Info().ID
+		run(t, l, "1")
+		l.Release()
+		begun := time.Now()
+		l = acquire(t, p, Want{Session: "a"})
+		defer l.Release()
+		if l.Info().ID == first || time.Since(begun) != resetTimeout {
+			t.Errorf("got %s after %v", l.Info().ID, time.Since(begun))
+		}
+		run(t, l, "1")
+		synctest.Wait()
+		if n := p.Stats().Ends[EndProtocol]; n != 1 {
+			t.Errorf("%d violations", n)
+		}
+	})
+}
+
+func TestSessionMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: -1, Max: 2, Recycle: RecycleSession})
+		x, y := acquire(t, p, Want{Session: "a"}), acquire(t, p, Want{Session: "a"})
+		run(t, x, "1")
+		run(t, y, "1")
+		x.Release()
+		y.Release()
+		synctest.Wait()
+		if n := p.Stats().Bound; n != 2 {
+			t.Fatalf("%d kept", n)
+		}
+		l := acquire(t, p, Want{Session: "b"})
+		run(t, l, "1")
+		l.Release()
+		synctest.Wait()
+		if got := p.Stats(); got.Bound != 2 || got.Ends[EndShutdown] != 1 {
+			t.Errorf("stats %+v", got)
+		}
+	})
+}
+
+// TestSessionShares has two sessions that both want all workers all the time.
+func TestSessionShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStarter{answer: honest, delay: 10 * time.Millisecond}
+		p := started(t, Config{Starter: s, Warm: -1, Max: 4, Parallel: 2, Recycle: RecycleSession, SessionRuns: 1 << 30, SessionAge: time.Hour})
+		var mu sync.Mutex
+		served := map[string]int{}
+		var wg sync.WaitGroup
+		until := time.Now().Add(2 * time.Second)
+		for range 10 {
+			for _, session := range []string{"a", "b"} {
+				wg.Go(func() {
+					for time.Now().Before(until) {
+						l, err := p.Acquire(t.Context(), Want{Session: session})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if _, err := l.Turn(t.Context(), &ipc.Start{Source: []byte("1")}, plenty, func([][]byte) error { return nil }); err != nil {
+							t.Error(err)
+						}
+						time.Sleep(time.Millisecond)
+						l.Release()
+						mu.Lock()
+						served[session]++
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if a, b := served["a"], served["b"]; a < 3000 || b < 3000 {
+			t.Errorf("served %v, want about 4,000 each", served)
+		}
+		if n := p.Stats().Spawns; n > 20 {
+			t.Errorf("%d starts: sessions take workers from each other in turns", n)
+		}
+	})
+}
