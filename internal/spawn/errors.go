@@ -1,0 +1,42 @@
+package spawn
+
+import (
+	"errors"
+
+	"github.com/cellblock-dev/cellblock/jail"
+)
+
+var (
+	// ErrGone means that the spawner has ended or is being closed.
+	ErrGone = errors.New("spawner is gone")
+	// ErrRequest is the caller's fault: a request that cannot be sent.
+	ErrRequest = errors.New("invalid spawn request")
+	// ErrUnsupported means that this system is not Linux.
+	ErrUnsupported = errors.New("processes are spawned on Linux only")
+
+	// errProtocol means that the two ends do not understand each other.
+	errProtocol = errors.New("malformed spawner message")
+
+	errNoPidfd = errors.New("this kernel gives no pidfd (Linux 5.13 or later is needed)")
+)
+
+// SpawnError says why a process could not be started. It is the host's fault,
+// or the caller's when a program or directory does not exist.
+type SpawnError struct {
+	// Wall is the wall of the jail that this host cannot raise; empty when the
+	// cause is something else.
+	Wall jail.Wall
+	// Err says what was done and wraps the system's answer, a syscall.Errno.
+	Err error
+}
+
+// Error tells the cause, and the wall if there is one.
+func (e *SpawnError) Error() string {
+	if e.Wall == "" {
+		return "spawn: " + e.Err.Error()
+	}
+	return "spawn: wall " + string(e.Wall) + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *SpawnError) Unwrap() error { return e.Err }
