@@ -1,0 +1,255 @@
+package catalog
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of hints. Lengths are UTF-16 units.
+const (
+	maxHintName      = 128  // of a property name
+	maxHintUnion     = 4    // members of a union of structures
+	maxHintBranches  = 8    // members of anyOf and oneOf
+	maxHintLiterals  = 8    // members of a literal union
+	maxLiteralUnits  = 96   // of a literal union
+	maxHintNodes     = 2000 // schemas looked at for one hint
+	unknownHint      = "unknown"
+	openObject       = "{ ... }"
+	maxSchemaUnitary = 8 << 20 // bytes of a schema that is looked at
+)
+
+// hintRules bounds one rendering.
+type hintRules struct {
+	chars, depth, properties int
+	// declare makes declarations of it: every text is valid TypeScript, and
+	// local references are followed.
+	declare bool
+}
+
+var (
+	inputRules  = hintRules{chars: 300, depth: 4, properties: 16}
+	outputRules = hintRules{chars: 850, depth: 6, properties: 20}
+)
+
+// hint is a schema as TypeScript. complete means that the text says all that
+// the schema says about structure.
+type hint struct {
+	text     string
+	complete bool
+}
+
+var unknown = hint{text: unknownHint}
+
+// inputHint renders the schema of an input. The hint is shown even when it is
+// incomplete.
+func inputHint(schema json.RawMessage) string {
+	h := renderHint(schema, inputRules)
+	return h.text
+}
+
+// outputHint renders the schema of an output; "" unless the hint is complete.
+func outputHint(schema json.RawMessage) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	if h := renderHint(schema, outputRules); h.complete {
+		return h.text
+	}
+	return ""
+}
+
+func renderHint(schema json.RawMessage, rules hintRules) hint {
+	if len(schema) > maxSchemaUnitary || !utf8.Valid(schema) || !json.Valid(schema) {
+		return unknown
+	}
+	r := renderer{rules: rules, root: schema}
+	h := r.render(schema, 0)
+	if units(h.text) > rules.chars {
+		return unknown
+	}
+	return h
+}
+
+// renderer renders one schema. The work is bounded: every value is skipped
+// over at most once a level, levels and nodes are counted.
+type renderer struct {
+	rules hintRules
+	root  []byte
+	nodes int
+}
+
+// render applies the rules in their order; the first that matches decides.
+func (r *renderer) render(raw []byte, depth int) hint {
+	s, ok := parseSchema(raw)
+	if !ok {
+		return unknown
+	}
+	if s.keys == 0 {
+		return hint{unknownHint, true}
+	}
+	r.nodes++
+	if depth >= r.rules.depth || r.nodes > maxHintNodes {
+		return unknown
+	}
+	if s.nullable != nil && !s.nullableFits() {
+		return unknown
+	}
+	h := r.body(&s, depth)
+	if string(s.nullable) == "true" {
+		h = joinHints([]hint{h, {"null", h.complete}})
+	}
+	if s.partial {
+		h.complete = false
+	}
+	return h
+}
+
+// body is the rules behind nullable.
+func (r *renderer) body(s *schema, depth int) hint {
+	if s.ref != nil && r.rules.declare {
+		return r.reference(s, depth)
+	}
+	if s.anyOf != nil || s.oneOf != nil {
+		return r.branches(s, depth)
+	}
+	if lit, ok := literal(s.constant); ok {
+		return hint{lit, true}
+	}
+	if lit, ok := literalUnion(slices.Collect(elements(s.enum))); ok {
+		return hint{lit, true}
+	}
+	switch kindOf(s.typ) {
+	case '[':
+		return r.typeList(s, depth)
+	case '"':
+		return r.typed(s, stringText(s.typ), depth)
+	}
+	return unknown
+}
+
+// branches renders anyOf or oneOf.
+func (r *renderer) branches(s *schema, depth int) hint {
+	list := s.anyOf
+	if list == nil {
+		list = s.oneOf
+	}
+	if s.anyOf != nil && s.oneOf != nil || s.mixed || kindOf(list) != '[' {
+		return unknown
+	}
+	var members [][]byte
+	for m := range elements(list) {
+		if members = append(members, m); len(members) > maxHintBranches {
+			return unknown
+		}
+	}
+	var literals [][]byte
+	for _, m := range members {
+		if b, ok := parseSchema(m); ok {
+			if _, ok := literal(b.constant); ok {
+				literals = append(literals, b.constant)
+			}
+		}
+	}
+	if len(members) > 0 && len(literals) == len(members) {
+		if lit, ok := literalUnion(literals); ok {
+			return hint{lit, true}
+		}
+		return unknown
+	}
+	if len(members) == 0 || len(members) > maxHintUnion {
+		return unknown
+	}
+	parts := make([]hint, 0, len(members))
+	for _, m := range members {
+		h := r.render(m, depth+1)
+		if !h.complete {
+			return unknown
+		}
+		parts = append(parts, h)
+	}
+	return joinHints(parts)
+}
+
+// typeList renders a list of one to four types.
+func (r *renderer) typeList(s *schema, depth int) hint {
+	var parts []hint
+	for t := range elements(s.typ) {
+		if kindOf(t) != '"' || len(parts) == maxHintUnion {
+			return unknown
+		}
+		h := r.typed(s, stringText(t), depth)
+		if !h.complete && !r.rules.declare {
+			return unknown
+		}
+		parts = append(parts, h)
+	}
+	if len(parts) == 0 {
+		return unknown
+	}
+	return joinHints(parts)
+}
+
+// typed renders one type.
+func (r *renderer) typed(s *schema, typ string, depth int) hint {
+	switch typ {
+	case "integer", "number":
+		return hint{"number", true}
+	case "string", "boolean", "null":
+		return hint{typ, true}
+	case "array":
+		if s.items == nil {
+			return hint{text: "Array<unknown>"}
+		}
+		item := r.render(s.items, depth+1)
+		return hint{"Array<" + item.text + ">", item.complete}
+	case "object":
+		return r.object(s, depth)
+	}
+	return unknown
+}
+
+// joinHints makes a union. Equal members appear once.
+func joinHints(parts []hint) hint {
+	seen := make([]string, 0, len(parts))
+	complete := true
+	for _, p := range parts {
+		complete = complete && p.complete
+		if p.text == unknownHint {
+			return hint{unknownHint, complete}
+		}
+		if !slices.Contains(seen, p.text) {
+			seen = append(seen, p.text)
+		}
+	}
+	return hint{strings.Join(seen, " | "), complete}
+}
+
+// literal renders a primitive JSON value.
+func literal(raw []byte) (string, bool) {
+	switch kindOf(raw) {
+	case 0, '{', '[':
+		return "", false
+	case '"':
+		return quote(stringText(raw)), true
+	}
+	return string(raw), true
+}
+
+// literalUnion renders one to eight primitive values.
+func literalUnion(values [][]byte) (string, bool) {
+	if len(values) == 0 || len(values) > maxHintLiterals {
+		return "", false
+	}
+	parts := make([]hint, 0, len(values))
+	for _, v := range values {
+		lit, ok := literal(v)
+		if !ok {
+			return "", false
+		}
+		parts = append(parts, hint{text: lit})
+	}
+	text := joinHints(parts).text
+	return text, units(text) <= maxLiteralUnits
+}

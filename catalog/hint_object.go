@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+)
+
+// property is one member of "properties".
+type property struct {
+	name     string
+	schema   []byte
+	required bool
+}
+
+// object renders an object: required properties first, each group sorted.
+func (r *renderer) object(s *schema, depth int) hint {
+	closed := string(s.additional) == "false"
+	props, left := s.sortedProperties()
+	if len(props) == 0 && !left {
+		switch {
+		case closed:
+			return hint{"{}", true}
+		case r.rules.declare:
+			return hint{text: "{ [key: string]: unknown }"}
+		}
+		return hint{text: openObject}
+	}
+	if len(props) > r.rules.properties {
+		props, left = props[:r.rules.properties], true
+	}
+	open := string(s.additional) == "true" || kindOf(s.additional) == '{'
+	lines := make([]string, 0, len(props)+1)
+	complete := closed
+	used := len("{  }")
+	for i, p := range props {
+		h := r.render(p.schema, depth+1)
+		line := propertyName(p.name) + optionalMark(p.required) + ": " + h.text
+		if depth == 0 && !r.rules.declare {
+			used += units(line)
+			if i > 0 {
+				used += len("; ")
+			}
+			room := r.rules.chars - used
+			if left || open || i < len(props)-1 {
+				room -= len("; ...")
+			}
+			if room < 0 {
+				left = true
+				break
+			}
+		}
+		lines = append(lines, line)
+		complete = complete && h.complete
+	}
+	if left || open {
+		complete = false
+		lines = append(lines, r.more())
+	}
+	return hint{"{ " + strings.Join(lines, "; ") + " }", complete}
+}
+
+// more is the mark of omission.
+func (r *renderer) more() string {
+	if r.rules.declare {
+		return "[key: string]: unknown"
+	}
+	return "..."
+}
+
+func optionalMark(required bool) string {
+	if required {
+		return ""
+	}
+	return "?"
+}
+
+// propertyName returns name, quoted when it is no identifier.
+func propertyName(name string) string {
+	if isIdentifier(name) {
+		return name
+	}
+	return quote(name)
+}
+
+// sortedProperties returns the properties, required ones first, each group by
+// name. left says that the schema names more: a name that is too long, or a
+// required one without a schema.
+func (s *schema) sortedProperties() (props []property, left bool) {
+	required := make(map[string]bool)
+	for n := range elements(s.required) {
+		if kindOf(n) == '"' {
+			required[stringText(n)] = true
+		}
+	}
+	seen := make(map[string]int)
+	for k, v := range members(s.properties) {
+		name := keyText(k)
+		if units(name) > maxHintName {
+			left = true
+			delete(required, name)
+			continue
+		}
+		if i, dup := seen[name]; dup {
+			props[i].schema = v // the last one counts
+			continue
+		}
+		seen[name] = len(props)
+		props = append(props, property{name, v, required[name]})
+	}
+	for name := range required {
+		if _, ok := seen[name]; !ok {
+			left = true
+		}
+	}
+	sortProperties(props)
+	return props, left
+}
+
+// sortProperties sorts required properties first, each group by name.
+func sortProperties(props []property) {
+	slices.SortFunc(props, func(a, b property) int {
+		if a.required != b.required {
+			if a.required {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.name, b.name)
+	})
+}
