@@ -1,0 +1,72 @@
+package guest
+
+import (
+	"embed"
+	"strings"
+)
+
+// preludeFile is the name under which the prelude is evaluated. Frames of this
+// file are never shown.
+const preludeFile = "<cellblock>"
+
+// preludeFiles are the parts of the prelude in order.
+//
+//go:embed prelude/*.js
+var preludeFiles embed.FS
+
+var preludeOrder = [...]string{
+	"intrinsics", "values", "bridge", "tools", "mcp", "namespaces", "yield",
+	"swarm", "output", "timers", "clone", "encoding", "urlhost", "url", "run",
+}
+
+// preludeSource is the script that makes the world of a guest. Its value is a
+// function that takes the native doors and returns the functions that the host
+// calls:
+//
+//	start(config), begin(cell), settle(id, ok, value), fire(), rejected(promise, reason, handled), state()
+//
+// The parts share one scope; each says at its top what it makes.
+func preludeSource() (string, error) {
+	var b strings.Builder
+	b.WriteString("(function (native) {\n'use strict';\n")
+	for _, name := range preludeOrder {
+		part, err := preludeFiles.ReadFile("prelude/" + name + ".js")
+		if err != nil {
+			return "", err
+		}
+		b.Write(part)
+	}
+	b.WriteString("\n})")
+	return b.String(), nil
+}
+
+// maxDepth is how deep JSON from a guest may nest. The supervisor refuses
+// deeper values, so the prelude does first, where it is no offence.
+const maxDepth = 512
+
+// fitsJSON answers the prelude's question whether a text of JSON.stringify
+// keeps the bounds that the supervisor sets to every value.
+func fitsJSON(text []byte) bool {
+	return depthOf(text) <= maxDepth
+}
+
+// depthOf counts how deep valid JSON nests.
+func depthOf(text []byte) int {
+	depth, deepest := 0, 0
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+			deepest = max(deepest, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return deepest
+}

@@ -1,0 +1,183 @@
+// How guest values become JSON text, and how errors become words.
+
+// maxFlatJSON is the longest text that cannot nest deeper than the host's
+// bound of 512 levels: each level takes two characters.
+const maxFlatJSON = 1024;
+const fits = (json) => json.length <= maxFlatJSON || native.fits(json) === 1;
+
+// quote is for strings and for objects of ours without a prototype only: what
+// has one may have been given a toJSON.
+const quote = jsonStringify;
+const quoteList = (strings) => {
+  let text = '[';
+  for (let i = 0; i < strings.length; i++) text += (i > 0 ? ',' : '') + quote(strings[i]);
+  return text + ']';
+};
+
+// A toJSON on one of these prototypes is the guest's tampering with all values
+// at once, not a value's own wish; it is not called.
+const sharedPrototypes = freeze(setPrototypeOf([ObjectPrototype, ArrayPrototype, FunctionPrototype], null));
+
+const toJSONIsIntact = () =>
+  !hasOwn(ObjectPrototype, 'toJSON') && !hasOwn(ArrayPrototype, 'toJSON') &&
+  !hasOwn(FunctionPrototype, 'toJSON') &&
+  DatePrototype.toJSON === dateToJSON && DatePrototype.toISOString === dateToISOString;
+
+const isDate = (value) => {
+  try {
+    dateGetTime(value);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+// findToJSON gives the method by which a value says what its JSON is.
+const findToJSON = (value) => {
+  for (let holder = value; holder !== null; holder = getPrototypeOf(holder)) {
+    if (!hasOwn(holder, 'toJSON')) continue;
+    for (let i = 0; i < sharedPrototypes.length; i++) {
+      if (holder === sharedPrototypes[i]) return undefined;
+    }
+    if (holder === DatePrototype && isDate(value)) {
+      const time = dateGetTime(value);
+      return () => (time === time ? dateISO(value) : null);
+    }
+    return value.toJSON;
+  }
+  return undefined;
+};
+
+const unbox = (value) => {
+  const unboxers = [numberValue, stringValue, booleanValue];
+  for (let i = 0; i < 3; i++) {
+    try {
+      return apply(unboxers[i], undefined, [value]);
+    } catch {
+      // not this kind of box
+    }
+  }
+  return value;
+};
+
+// stringifyGuarded is JSON.stringify for a realm whose shared prototypes have
+// been given a toJSON. It is slow and only used then.
+const stringifyGuarded = (value, key, parents) => {
+  if (typeof value === 'object' && value !== null || typeof value === 'function') {
+    const toJSON = findToJSON(value);
+    if (typeof toJSON === 'function') value = apply(toJSON, value, [key]);
+  }
+  if (typeof value === 'object' && value !== null) value = unbox(value);
+  if (typeof value !== 'object' || value === null) return jsonStringify(value);
+  for (let p = parents; p !== null; p = p.next) {
+    if (p.value === value) throw new TypeErrorConstructor('circular reference');
+  }
+  parents = { __proto__: null, value, next: parents };
+  let text = '';
+  if (isArray(value)) {
+    const length = value.length;
+    for (let i = 0; i < length; i++) {
+      text += (i > 0 ? ',' : '') + (stringifyGuarded(value[i], StringFunction(i), parents) ?? 'null');
+    }
+    return '[' + text + ']';
+  }
+  const names = objectKeys(value);
+  for (let i = 0; i < names.length; i++) {
+    const member = stringifyGuarded(value[names[i]], names[i], parents);
+    if (member === undefined) continue;
+    text += (text === '' ? '' : ',') + quote(names[i]) + ':' + member;
+  }
+  return '{' + text + '}';
+};
+
+// stringify is JSON.stringify as it was before any guest code ran.
+const stringify = (value) => (toJSONIsIntact() ? jsonStringify(value) : stringifyGuarded(value, '', null));
+
+// tagOf is what is left of a value that has no JSON. A value's own toString is
+// asked, the general ones are not.
+const tagOf = (value) => {
+  if (typeof value !== 'object' && typeof value !== 'function' || value === null) return StringFunction(value);
+  const toString = value.toString;
+  let general = typeof toString !== 'function' || toString === ObjectPrototype.toString;
+  for (let i = 0; i < builtinToStrings.length && !general; i++) general = toString === builtinToStrings[i];
+  return general ? objectToString(value) : StringFunction(value);
+};
+
+// safeJSON is the JSON text of a value's safe form. It throws only what the
+// value's own traps and getters throw when even its tag is asked for.
+const safeJSON = (value) => {
+  if (value === undefined) return 'null';
+  let text;
+  try {
+    text = stringify(value);
+  } catch {
+    if (isError(value)) {
+      return quote({ __proto__: null, name: StringFunction(value.name), message: StringFunction(value.message) });
+    }
+    return quote(tagOf(value));
+  }
+  if (text === undefined) return 'null';
+  return fits(text) ? text : quote(tagOf(value));
+};
+
+// displayText is a value as text() and console show it.
+const displayText = (value) => (typeof value === 'string' ? value : safeJSON(value));
+
+// maxErrorText bounds what is taken of a guest's error, in UTF-16 units.
+const maxErrorText = 16384;
+const clip = (s) => (s.length > maxErrorText ? stringSlice(s, 0, maxErrorText) : s);
+
+// describeError gives {name, message, text, stack} of anything thrown. It never
+// throws: errors are the guest's and may be booby-trapped.
+const describeError = (reason) => {
+  const out = { __proto__: null, name: 'Error', message: '', text: 'Error', stack: '' };
+  try {
+    if (!isError(reason)) {
+      out.message = clip(showThrown(reason));
+      out.text = out.message;
+      return out;
+    }
+    const { name, message } = reason;
+    out.name = clip(name === undefined ? 'Error' : StringFunction(name));
+    out.message = clip(message === undefined ? '' : StringFunction(message));
+    if (out.name === '') out.text = out.message;
+    else out.text = out.message === '' ? out.name : out.name + ': ' + out.message;
+    const stack = errorStack(reason);
+    if (typeof stack === 'string') out.stack = clip(stack);
+  } catch {
+    // keep what is there
+  }
+  return out;
+};
+
+const showThrown = (reason) => {
+  if (typeof reason === 'string') return reason;
+  if (typeof reason === 'function') return objectToString(reason);
+  if (typeof reason !== 'object' || reason === null) return StringFunction(reason);
+  return safeJSON(reason);
+};
+
+// cellFrames drops from a stack the frames that are not the guest's.
+const cellFrames = (stack) => {
+  if (typeof stack !== 'string') return '';
+  const lines = split(stack, '\n');
+  let out = '';
+  for (let i = 0; i < lines.length; i++) {
+    if (lines[i] === '' || stringIndexOf(lines[i], '<cellblock>') >= 0 || stringIndexOf(lines[i], '(native)') >= 0) continue;
+    out += lines[i] + '\n';
+  }
+  return out;
+};
+
+// utf8Length counts the bytes of a string, but only when it has to: the answer
+// is exact if it is at most `bound`, else some number over it.
+const utf8Length = (s, bound) => {
+  if (s.length > bound || s.length * 3 <= bound) return s.length;
+  let bytes = s.length;
+  for (let i = 0; i < s.length; i++) {
+    const unit = charCodeAt(s, i);
+    // A surrogate pair is two units and four bytes.
+    if (unit >= 0x80) bytes += unit < 0x800 || unit >= 0xd800 && unit < 0xe000 ? 1 : 2;
+  }
+  return bytes;
+};
