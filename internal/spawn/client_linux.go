@@ -169,10 +169,10 @@ func (s *Spawner) write(data []byte, files []*os.File) (sendErr, err error) {
 	for i, f := range files {
 		// Fd makes the file blocking, which is what the process expects of its
 		// descriptors.
-		fds[i] = int(f.Fd()) //nolint:gosec // a descriptor fits
+		fds[i] = int(f.Fd())
 	}
 	err = s.raw.Write(func(socket uintptr) bool {
-		sendErr = sendPacket(int(socket), data, fds) //nolint:gosec // a descriptor fits
+		sendErr = sendPacket(int(socket), data, fds)
 		return !errors.Is(sendErr, unix.EAGAIN)
 	})
 	runtime.KeepAlive(files)
@@ -189,7 +189,7 @@ func (s *Spawner) Close(ctx context.Context) error {
 	s.ended = true
 	s.mu.Unlock()
 	_ = s.raw.Control(func(socket uintptr) {
-		_ = unix.Shutdown(int(socket), unix.SHUT_WR) //nolint:gosec // a descriptor fits
+		_ = unix.Shutdown(int(socket), unix.SHUT_WR)
 	}) // fails when the spawner is gone already
 	var err error
 	select {
@@ -272,7 +272,7 @@ func (s *Spawner) listen(r *receiver) error {
 // receiveFrom is receive on a socket that does not block.
 func receiveFrom(raw syscall.RawConn, r *receiver) (data []byte, fds []int, err error) {
 	waitErr := raw.Read(func(socket uintptr) bool {
-		data, fds, err = r.receive(int(socket)) //nolint:gosec // a descriptor fits
+		data, fds, err = r.receive(int(socket))
 		return !errors.Is(err, unix.EAGAIN)
 	})
 	if waitErr != nil {
@@ -290,6 +290,7 @@ func (s *Spawner) handle(m *reply, fds []int) error {
 			c.answer <- answer{err: m.failure()}
 			return nil
 		}
+	case kindHello, kindSpawn: // too late; not a reply
 	case kindExited:
 		s.mu.Lock()
 		p := s.running[m.id]

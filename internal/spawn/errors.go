@@ -22,7 +22,7 @@ var (
 
 // SpawnError says why a process could not be started. It is the host's fault,
 // or the caller's when a program or directory does not exist.
-type SpawnError struct {
+type SpawnError struct { //nolint:revive // says in other packages what kind of error it is
 	// Wall is the wall of the jail that this host cannot raise; empty when the
 	// cause is something else.
 	Wall jail.Wall

@@ -76,7 +76,7 @@ func (s *server) forkInGroups(m *spawn, g given, stderr int, b *born) *reply {
 	back, err := s.home.leave(g.tasks)
 	if err != nil {
 		_ = back()
-		return refusal("cgroup", "join the groups", err)
+		return refusal(jail.Cgroup, "join the groups", err)
 	}
 	failed := s.fork(m, g, stderr, b)
 	if err := back(); err != nil {
@@ -84,7 +84,7 @@ func (s *server) forkInGroups(m *spawn, g given, stderr int, b *born) *reply {
 			s.kill(b.pid)
 			_ = unix.Close(b.pidfd)
 		}
-		return refusal("cgroup", "return to the spawner's own groups", err)
+		return refusal(jail.Cgroup, "return to the spawner's own groups", err)
 	}
 	return failed
 }
@@ -98,14 +98,15 @@ func (s *server) fork(m *spawn, g given, stderr int, b *born) *reply {
 	if g.cgroup >= 0 {
 		attr.UseCgroupFD, attr.CgroupFD = true, g.cgroup
 	}
-	files := []uintptr{uintptr(s.null), uintptr(s.null), uintptr(stderr)} //nolint:gosec // a descriptor is not negative
+	files := make([]uintptr, 0, 3+len(g.files))
+	files = append(files, uintptr(s.null), uintptr(s.null), uintptr(stderr))
 	for i, fd := range []int{g.stdin, g.stdout} {
 		if fd >= 0 {
 			files[i] = uintptr(fd)
 		}
 	}
 	for _, fd := range g.files {
-		files = append(files, uintptr(fd)) //nolint:gosec // a descriptor is not negative
+		files = append(files, uintptr(fd))
 	}
 	path := m.path
 	if m.program {
@@ -122,13 +123,13 @@ func (s *server) fork(m *spawn, g given, stderr int, b *born) *reply {
 	b.pidfd = noChild
 	attr.PidFD = &b.pidfd
 	var err error
-	b.pid, err = syscall.ForkExec(path, m.argv, &syscall.ProcAttr{Dir: m.dir, Env: m.env, Files: files, Sys: attr})
+	b.pid, err = syscall.ForkExec(path, m.argv, &syscall.ProcAttr{Dir: m.dir, Env: m.env, Files: files, Sys: attr}) //nolint:gosec // what runs is the supervisor's choice
 	if err != nil {
 		return blame(m, attr, err, b.pidfd == noChild)
 	}
 	if b.pidfd < 0 {
 		s.kill(b.pid)
-		return refusal("kill", "get a pidfd", unix.ENOSYS)
+		return refusal(jail.Kill, "get a pidfd", unix.ENOSYS)
 	}
 	return nil
 }
@@ -144,15 +145,15 @@ func blame(m *spawn, attr *syscall.SysProcAttr, err error, unborn bool) *reply {
 	switch {
 	case unborn && attr.UseCgroupFD && in(unix.EBADF, unix.EBUSY, unix.EACCES, unix.ENOENT, unix.ENODEV, unix.EOPNOTSUPP, unix.ENOSYS):
 		// ENOSYS: some container hosts hide clone3, which is needed for this.
-		return refusal("cgroup", "fork into the group", err)
+		return refusal(jail.Cgroup, "fork into the group", err)
 	case unborn && spaces && in(unix.EPERM, unix.ENOSPC, unix.EINVAL, unix.ENOSYS, unix.EUSERS):
-		return refusal("namespaces", "fork into new namespaces", err)
+		return refusal(jail.Namespaces, "fork into new namespaces", err)
 	case unborn:
 		return refusal("", "fork", err)
 	case spaces && in(unix.EPERM, unix.EINVAL) && len(attr.UidMappings) > 0 && !mapped(attr.UidMappings[0].HostID):
-		return refusal("slot-uid", "map user "+strconv.Itoa(attr.UidMappings[0].HostID)+", which this user namespace does not have", err)
+		return refusal(jail.SlotUID, "map user "+strconv.Itoa(attr.UidMappings[0].HostID)+", which this user namespace does not have", err)
 	case spaces && in(unix.EPERM, unix.EINVAL):
-		return refusal("namespaces", "set up user namespace and capabilities", err)
+		return refusal(jail.Namespaces, "set up user namespace and capabilities", err)
 	}
 	return refusal("", execDoing(m, errno), err)
 }

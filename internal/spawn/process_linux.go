@@ -30,7 +30,7 @@ func newProcess(pid, pidfd, stderr int, leader bool, forget func(*Process)) *Pro
 	// honour deadlines.
 	return &Process{
 		pid: pid, pidfd: pidfd, leader: leader, forget: forget,
-		stderr: os.NewFile(uintptr(stderr), "stderr"), //nolint:gosec // a descriptor is not negative
+		stderr: os.NewFile(uintptr(stderr), "stderr"),
 		exited: make(chan struct{}),
 	}
 }

@@ -55,8 +55,10 @@ const (
 	// hierarchy that has limits.
 	MaxTasks = 8
 	// MaxRequestBytes bounds path, directory, arguments and environment
-	// together, as they are encoded.
-	MaxRequestBytes = maxPacket
+	// together, with four bytes for the length of each. The kernel takes a
+	// packet whole or not at all, and with the usual socket buffers up to
+	// about 200 KiB.
+	MaxRequestBytes = 128 << 10
 )
 
 // Request describes one process. Its files are borrowed until Spawn returns;

@@ -39,7 +39,7 @@ func Start(ctx context.Context, cfg Config) (*Spawner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.Role, err)
 	}
-	file := os.NewFile(uintptr(ours), "spawner socket") //nolint:gosec // a descriptor is not negative
+	file := os.NewFile(uintptr(ours), "spawner socket")
 	c, err := forkSpawner(cfg, theirs)
 	_ = unix.Close(theirs) // else the death of the spawner would not end the conversation
 	if err != nil {
@@ -119,10 +119,11 @@ func forkSpawner(cfg Config, socket int) (*child, error) {
 	}
 	defer func() { _ = theirs.Close() }()
 	c := &child{pidfd: -1, stderr: ours}
-	files := []uintptr{null.Fd(), null.Fd(), theirs.Fd(), uintptr(socket)} //nolint:gosec // a descriptor is not negative
-	program, err := programFor(int(cfg.Binary.Fd()), files)                //nolint:gosec // a descriptor fits
+	files := []uintptr{null.Fd(), null.Fd(), theirs.Fd(), uintptr(socket)}
+	program, err := programFor(int(cfg.Binary.Fd()), files)
 	if err == nil {
-		c.pid, err = syscall.ForkExec(procFD(program), []string{"vmworker: " + string(cfg.Role), string(cfg.Role)}, &syscall.ProcAttr{
+		argv := []string{"vmworker: " + string(cfg.Role), string(cfg.Role)}
+		c.pid, err = syscall.ForkExec(procFD(program), argv, &syscall.ProcAttr{ //nolint:gosec // the binary is the caller's choice
 			Env: spawnerEnv, Files: files,
 			Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &c.pidfd},
 		})
@@ -152,11 +153,11 @@ func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 func programFor(program int, files []uintptr) (int, error) {
 	above := len(files)
 	for _, f := range files {
-		above = max(above, int(f)) //nolint:gosec // a descriptor fits
+		above = max(above, int(f))
 	}
 	// Above them may come a copy of each file and of the pipe that tells of the exec.
 	above += len(files) + 3
-	fd, err := unix.FcntlInt(uintptr(program), unix.F_DUPFD_CLOEXEC, above) //nolint:gosec // a descriptor is not negative
+	fd, err := unix.FcntlInt(uintptr(program), unix.F_DUPFD_CLOEXEC, above)
 	if err != nil {
 		return -1, fmt.Errorf("copy program descriptor: %w", err)
 	}

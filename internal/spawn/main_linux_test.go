@@ -43,6 +43,7 @@ var acts = map[string]func(args []string) int{
 	"fds":        printDescriptors,
 	"facts":      printFacts,
 	"echo":       echo,
+	"ids":        func([]string) int { fmt.Fprintln(os.Stderr, "pid", os.Getpid(), "uid", os.Getuid()); return 0 },
 	"family":     family,
 	"supervisor": superviseThenHang,
 }

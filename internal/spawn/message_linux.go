@@ -34,9 +34,8 @@ import (
 // version is the version of the conversation; both ends must have the same.
 const version = 1
 
-// maxPacket bounds a packet. The kernel sends a packet whole or not at all,
-// and with the usual socket buffers up to about 200 KiB.
-const maxPacket = 128 << 10
+// maxPacket bounds a packet.
+const maxPacket = MaxRequestBytes
 
 // maxDescriptors bounds the descriptors of a packet: program, stdin, stdout,
 // group, tasks and files.
@@ -171,6 +170,7 @@ func (m *reply) encode() []byte {
 		b = appendString(b, string(m.wall))
 		b = appendString(b, m.doing)
 		b = binary.BigEndian.AppendUint32(b, uint32(m.errno)) //nolint:gosec // an errno is below 4096
+	case kindHello, kindSpawn: // no fields; not a reply
 	case kindExited:
 		b = binary.BigEndian.AppendUint32(b, uint32(m.status))
 		for _, v := range usage(&m.rusage) {
@@ -199,6 +199,8 @@ func decodeReply(b []byte) (*reply, error) {
 		for _, v := range usage(&m.rusage) {
 			*v = int64(d.u64()) //nolint:gosec // the bits that were sent
 		}
+	case kindSpawn:
+		d.bad = true // not a reply
 	default:
 		d.bad = true
 	}
