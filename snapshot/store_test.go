@@ -1,0 +1,517 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func newTestStore(t *testing.T, cfg StoreConfig) *Store {
+	t.Helper()
+	s := NewStore(cfg)
+	t.Cleanup(func() {
+		s.Close()
+		if got := s.Stats(); got.Slots+got.Stashes+got.Parked+got.Claimed != 0 || got.bytes() != 0 || got.MappedBytes != 0 {
+			t.Errorf("left after Close: %+v", got)
+		}
+	})
+	return s
+}
+
+func reserve(t *testing.T, s *Store) *Slot {
+	t.Helper()
+	sl, err := s.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sl
+}
+
+func park(t *testing.T, sl *Slot, snap string) string {
+	t.Helper()
+	id, err := sl.Park([]byte(snap), time.Minute, "value of "+snap, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func claim(t *testing.T, s *Store, id, want string) *Slot {
+	t.Helper()
+	sl, snap, err := s.Claim(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(snap) != want {
+		t.Errorf("claimed %q, not %q", snap, want)
+	}
+	return sl
+}
+
+func refuse(t *testing.T, s *Store, id string, want error) {
+	t.Helper()
+	if _, _, err := s.Claim(id); !errors.Is(err, want) {
+		t.Errorf("claim = %v, not %v", err, want)
+	}
+}
+
+func TestParkAndClaim(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	if sl.ID() != "" {
+		t.Errorf("id before a park: %q", sl.ID())
+	}
+	id := park(t, sl, "one")
+	if !regexp.MustCompile(`^cm_[0-9a-f]{32}$`).MatchString(id) || sl.ID() != id {
+		t.Errorf("id %q, slot says %q", id, sl.ID())
+	}
+	if v, st, ok := s.Peek(id); v != "value of one" || st != Parked || !ok {
+		t.Errorf("peek = %v, %v, %v", v, st, ok)
+	}
+	if got := claim(t, s, id, "one"); got != sl {
+		t.Error("claimed another slot")
+	}
+	if v, st, ok := s.Peek(id); v != "value of one" || st != Claimed || !ok {
+		t.Errorf("peek while claimed = %v, %v, %v", v, st, ok)
+	}
+	refuse(t, s, id, ErrResuming)
+	sl.Unclaim()
+	sl.Unclaim() // nothing to do
+	claim(t, s, id, "one")
+	second := park(t, sl, "two")
+	if second == id {
+		t.Error("the id is not new")
+	}
+	claim(t, s, second, "two")
+	sl.Release()
+	sl.Release()
+	refuse(t, s, id, ErrUnknown)
+	refuse(t, s, second, ErrUnknown)
+	refuse(t, s, "", ErrUnknown)
+	refuse(t, s, "cm_0", ErrUnknown)
+	if _, _, ok := s.Peek(second); ok {
+		t.Error("peek finds a released run")
+	}
+	if _, err := sl.Park([]byte("x"), time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
+		t.Errorf("park after release = %v", err)
+	}
+	if err := sl.Hold(1); !errors.Is(err, ErrReleased) {
+		t.Errorf("hold after release = %v", err)
+	}
+}
+
+func TestParkRefuses(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	if _, err := sl.Park([]byte("x"), 0, nil, nil); err == nil {
+		t.Error("an expiry of nothing was taken")
+	}
+	if _, err := sl.Park(nil, time.Minute, nil, nil); !errors.Is(err, ErrDamaged) {
+		t.Errorf("empty snapshot = %v", err)
+	}
+	id := park(t, sl, "one")
+	if _, err := sl.Park([]byte("x"), time.Minute, nil, nil); err == nil {
+		t.Error("parked twice without a claim")
+	}
+	claim(t, s, id, "one")
+}
+
+// A lost reply loses no run: the id before the present one serves once.
+func TestPreviousID(t *testing.T) {
+	type step struct {
+		do, id string // claim or park; the ids are a, b, c in order
+		want   error
+	}
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{name: "serves once", steps: []step{{"claim", "a", nil}, {"unclaim", "", nil}, {"claim", "a", ErrUnknown}, {"claim", "b", nil}}},
+		{name: "not after the present one", steps: []step{{"claim", "b", nil}, {"unclaim", "", nil}, {"claim", "a", ErrUnknown}, {"claim", "b", nil}}},
+		{name: "busy with itself", steps: []step{{"claim", "a", nil}, {"claim", "a", ErrResuming}, {"claim", "b", ErrResuming}}},
+		{name: "busy with the present one", steps: []step{{"claim", "b", nil}, {"claim", "a", ErrResuming}}},
+		{name: "then the present one is previous", steps: []step{{"claim", "a", nil}, {"park", "c", nil}, {"claim", "a", ErrUnknown}, {"claim", "b", nil}, {"unclaim", "", nil}, {"claim", "b", ErrUnknown}, {"claim", "c", nil}}},
+		{name: "goes with the slot", steps: []step{{"release", "", nil}, {"claim", "a", ErrUnknown}, {"claim", "b", ErrUnknown}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newTestStore(t, StoreConfig{})
+			sl := reserve(t, s)
+			ids := map[string]string{"a": park(t, sl, "a")}
+			claim(t, s, ids["a"], "a")
+			ids["b"] = park(t, sl, "b")
+			now := "b"
+			for i, st := range tt.steps {
+				switch st.do {
+				case "claim":
+					_, snap, err := s.Claim(ids[st.id])
+					if !errors.Is(err, st.want) || err == nil && string(snap) != now {
+						t.Errorf("step %d: claim %s = %q, %v", i, st.id, snap, err)
+					}
+				case "park":
+					now = st.id
+					ids[now] = park(t, sl, now)
+				case "unclaim":
+					sl.Unclaim()
+				case "release":
+					sl.Release()
+				}
+			}
+		})
+	}
+}
+
+func TestPeekByPreviousID(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	a := park(t, sl, "a")
+	claim(t, s, a, "a")
+	park(t, sl, "b")
+	if v, _, ok := s.Peek(a); !ok || v != "value of b" {
+		t.Errorf("peek = %v, %v", v, ok)
+	}
+	claim(t, s, a, "b")
+	sl.Unclaim()
+	if _, _, ok := s.Peek(a); ok {
+		t.Error("a used up id is still found")
+	}
+}
+
+func TestMaxRuns(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxRuns: 2})
+	a, b := reserve(t, s), reserve(t, s)
+	if _, err := s.Reserve(); !errors.Is(err, ErrTooManyRuns) {
+		t.Errorf("third slot = %v", err)
+	}
+	claim(t, s, park(t, a, "a"), "a") // a resuming run keeps its slot
+	if _, err := s.Reserve(); !errors.Is(err, ErrTooManyRuns) {
+		t.Errorf("third slot while claimed = %v", err)
+	}
+	b.Release()
+	reserve(t, s)
+}
+
+func TestMaxBytes(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxBytes: 100})
+	a, b := reserve(t, s), reserve(t, s)
+	snap := func(n int) []byte { return make([]byte, n) }
+	id, err := a.Park(snap(60), time.Minute, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Hold(30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Park(snap(11), time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("park over the limit = %v", err)
+	}
+	if _, err := s.Stash(snap(11)); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("stash over the limit = %v", err)
+	}
+	if err := b.Hold(11); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("hold over the limit = %v", err)
+	}
+	st, err := s.Stash(snap(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats(); got.ParkedBytes != 60 || got.HeldBytes != 30 || got.StashedBytes != 10 || got.Stashes != 1 {
+		t.Errorf("stats = %+v", got)
+	}
+	// A slot's new snapshot takes the place of its old one.
+	if _, _, err := s.Claim(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Park(snap(61), time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("a larger snapshot = %v", err)
+	}
+	if _, err := a.Park(snap(60), time.Minute, nil, nil); err != nil {
+		t.Errorf("an equal one = %v", err)
+	}
+	st.Drop()
+	st.Drop()
+	if err := a.Hold(10); err != nil {
+		t.Errorf("hold of what was stashed = %v", err)
+	}
+	if err := a.Hold(-1000); err != nil {
+		t.Errorf("giving back = %v", err)
+	}
+	if got := s.Stats(); got.HeldBytes != 0 {
+		t.Errorf("held after giving back more than all: %d", got.HeldBytes)
+	}
+	if err := b.Hold(41); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("hold of one too many = %v", err)
+	}
+	if err := b.Hold(1 << 62); !errors.Is(err, ErrTooManyBytes) {
+		t.Errorf("hold of far too many = %v", err)
+	}
+	a.Release()
+	if got := s.Stats(); got.bytes() != 0 {
+		t.Errorf("after release: %+v", got)
+	}
+}
+
+func TestStash(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxRuns: 1})
+	reserve(t, s)
+	snap := []byte("inside")
+	st, err := s.Stash(snap)
+	if err != nil {
+		t.Fatalf("a stash needs no slot: %v", err)
+	}
+	snap[0] = 'X'
+	if got := st.Take(); string(got) != "inside" {
+		t.Errorf("took %q", got)
+	}
+	if got := st.Take(); got != nil {
+		t.Errorf("took again: %q", got)
+	}
+	if got := s.Stats(); got.StashedBytes != 0 || got.Stashes != 0 {
+		t.Errorf("stats = %+v", got)
+	}
+	if _, err := s.Stash(nil); !errors.Is(err, ErrDamaged) {
+		t.Errorf("empty stash = %v", err)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestStore(t, StoreConfig{MaxRuns: 1})
+		sl := reserve(t, s)
+		expired := make(chan time.Time, 2)
+		began := time.Now()
+		id, err := sl.Park([]byte("x"), time.Minute, "v", func() { expired <- time.Now() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute - 1)
+		claim(t, s, id, "x")
+		time.Sleep(time.Hour) // stands still
+		sl.Unclaim()
+		if _, _, ok := s.Peek(id); !ok {
+			t.Error("gone before its time")
+		}
+		time.Sleep(1) // the rest
+		refuse(t, s, id, ErrUnknown)
+		synctest.Wait()
+		if at := <-expired; at.Sub(began) != time.Minute+time.Hour {
+			t.Errorf("expired after %v", at.Sub(began))
+		}
+		if len(expired) != 0 {
+			t.Error("expired twice")
+		}
+		if got := s.Stats(); got.Expired != 1 || got.Slots != 0 || got.ParkedBytes != 0 {
+			t.Errorf("stats = %+v", got)
+		}
+		reserve(t, s) // the slot is free
+		sl.Release()
+		sl.Unclaim()
+		sl.Extend(time.Hour)
+	})
+}
+
+func TestExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestStore(t, StoreConfig{})
+		sl := reserve(t, s)
+		gone := func(id string) bool { _, _, ok := s.Peek(id); return !ok }
+		id := park(t, sl, "x") // for a minute
+		sl.Extend(30 * time.Second)
+		time.Sleep(59 * time.Second)
+		if gone(id) {
+			t.Error("Extend shortened the expiry")
+		}
+		sl.Extend(2 * time.Minute)
+		time.Sleep(2*time.Minute - 1)
+		if gone(id) {
+			t.Error("not extended")
+		}
+		claim(t, s, id, "x")
+		sl.Extend(time.Hour)
+		sl.Unclaim()
+		time.Sleep(time.Hour - 1)
+		if gone(id) {
+			t.Error("not extended while claimed")
+		}
+		time.Sleep(1)
+		if !gone(id) {
+			t.Error("never expires")
+		}
+	})
+}
+
+// Close does not call what it releases, and waits for what has been called.
+func TestCloseAndExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore(StoreConfig{})
+		late, ended := false, false
+		if _, err := reserve(t, s).Park([]byte("x"), time.Second, nil, func() {
+			time.Sleep(time.Minute)
+			ended = true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reserve(t, s).Park([]byte("y"), time.Hour, nil, func() { late = true }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		s.Close()
+		if !ended {
+			t.Error("Close did not wait")
+		}
+		time.Sleep(2 * time.Hour)
+		if late {
+			t.Error("expired after Close")
+		}
+	})
+}
+
+func TestClosed(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	id := park(t, sl, "x")
+	st, err := s.Stash([]byte("y"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.Close()
+	refuse(t, s, id, ErrUnknown)
+	if _, err := s.Reserve(); !errors.Is(err, ErrReleased) {
+		t.Errorf("reserve = %v", err)
+	}
+	if _, err := s.Stash([]byte("z")); !errors.Is(err, ErrReleased) {
+		t.Errorf("stash = %v", err)
+	}
+	if _, err := sl.Park([]byte("z"), time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
+		t.Errorf("park = %v", err)
+	}
+	if got := st.Take(); got != nil {
+		t.Errorf("take = %q", got)
+	}
+}
+
+// Ten thousand small snapshots take little more than their bytes, and what is
+// freed can be taken again.
+func TestArenaDensity(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxRuns: 10_000})
+	slots := make([]*Slot, 10_000)
+	bytesParked := int64(0)
+	for i := range slots {
+		slots[i] = reserve(t, s)
+		snap := bytes.Repeat([]byte{byte(i)}, 3000+i%700)
+		bytesParked += int64(len(snap))
+		if _, err := slots[i].Park(snap, time.Hour, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := s.Stats()
+	if full.ParkedBytes != bytesParked || full.MappedBytes > bytesParked*5/4 {
+		t.Errorf("%d bytes take %d", bytesParked, full.MappedBytes)
+	}
+	for i := range slots {
+		if _, snap, err := s.Claim(slots[i].ID()); err != nil || !bytes.Equal(snap, bytes.Repeat([]byte{byte(i)}, 3000+i%700)) {
+			t.Fatalf("snapshot %d: %v", i, err)
+		}
+	}
+	for _, sl := range slots {
+		sl.Release()
+	}
+	if got := s.Stats().MappedBytes; got > 4*slabBytes {
+		t.Errorf("%d bytes stay mapped for nothing", got)
+	}
+}
+
+// Large snapshots have a mapping each; borders of the block sizes.
+func TestArenaSizes(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxRuns: 100})
+	for i, n := range []int{1, blockUnit - 1, blockUnit, blockUnit + 1, smallBlock - 1, smallBlock, smallBlock + 1, slabBytes, 3 << 20} {
+		var want [][]byte
+		var slots []*Slot
+		for j := range 10 { // two slabs of the larger ones
+			snap := noise(n, uint64(10*i+j))
+			sl := reserve(t, s)
+			if _, err := sl.Park(snap, time.Hour, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			want, slots = append(want, snap), append(slots, sl)
+		}
+		for j, sl := range slots {
+			if _, snap, err := s.Claim(sl.ID()); err != nil || !bytes.Equal(snap, want[j]) {
+				t.Errorf("%d bytes, snapshot %d: %v", n, j, err)
+			}
+			sl.Release()
+		}
+	}
+}
+
+// Many at once, with ends of sessions in between: nothing is lost, mixed up or
+// left behind.
+func TestHammer(t *testing.T) {
+	s := newTestStore(t, StoreConfig{MaxRuns: 40, MaxBytes: 1 << 20})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 2))
+			for i := range 300 {
+				if err := hammer(s, r, fmt.Sprintf("%d-%d-", g, i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := s.Stats(); got.Slots+got.Stashes != 0 || got.bytes() != 0 {
+		t.Errorf("left: %+v", got)
+	}
+}
+
+func hammer(s *Store, r *rand.Rand, name string) error {
+	snap := bytes.Repeat([]byte(name), 1+r.IntN(4000))
+	sl, err := s.Reserve()
+	if err != nil {
+		return err
+	}
+	defer sl.Release()
+	id, err := sl.Park(snap, time.Duration(1+r.IntN(1000))*time.Microsecond, name, func() {})
+	if errors.Is(err, ErrTooManyBytes) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var end sync.WaitGroup
+	defer end.Wait()
+	if r.IntN(3) == 0 {
+		end.Go(sl.Release)
+	}
+	st, err := s.Stash(snap)
+	if err == nil {
+		if got := st.Take(); !bytes.Equal(got, snap) {
+			return errors.New(name + "another stash")
+		}
+	}
+	switch _, got, err := s.Claim(id); {
+	case errors.Is(err, ErrUnknown):
+		return nil // expired or released
+	case err != nil:
+		return err
+	case !bytes.Equal(got, snap):
+		return errors.New(name + "another snapshot")
+	}
+	if _, err := sl.Park(snap[:len(name)], time.Hour, name, nil); err != nil && !errors.Is(err, ErrReleased) && !errors.Is(err, ErrTooManyBytes) {
+		return err
+	}
+	return nil
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
