@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // stderrBytes is how much of a worker's stderr is kept: the last of it. A Go
@@ -53,10 +54,43 @@ func (r *ring) String() string {
 	return s
 }
 
-// drain reads a stderr until its end.
-func (r *ring) drain(f io.Reader) {
-	var buf [1024]byte
-	_, _ = io.CopyBuffer(onlyWriter{r}, onlyReader{f}, buf[:]) // ends with the worker; nothing to tell
+// stderrGrace is how long the stderr of a dead process is still read: somebody
+// else may hold its end.
+const stderrGrace = 500 * time.Millisecond
+
+// follower reads the stderr of one process to its end.
+type follower struct {
+	kept ring
+	done chan struct{}
+}
+
+// follow starts to read f.
+func follow(f io.Reader) *follower {
+	w := &follower{done: make(chan struct{})}
+	go func() { // ends at the end of the stream, or when finish has closed it
+		defer close(w.done)
+		buf := make([]byte, 1024)
+		_, _ = io.CopyBuffer(onlyWriter{&w.kept}, onlyReader{f}, buf) // nothing to tell
+	}()
+	return w
+}
+
+// finish waits for the end of the stream of a process that is dead, closes it,
+// and returns what was kept.
+func (w *follower) finish(closeStream func()) string {
+	select {
+	case <-w.done:
+	default:
+		grace := time.NewTimer(stderrGrace)
+		defer grace.Stop()
+		select {
+		case <-w.done:
+		case <-grace.C:
+		}
+	}
+	closeStream()
+	<-w.done
+	return w.kept.String()
 }
 
 // onlyWriter and onlyReader hide the shortcuts that would bring buffers of

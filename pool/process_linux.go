@@ -1,0 +1,435 @@
+//go:build wip
+
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/internal/spawn"
+	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/jail/cgroup"
+)
+
+// startTimeout bounds the start of one worker, from the group to the
+// admission. It takes some 10 ms.
+const startTimeout = 20 * time.Second
+
+// socketFD is the number of the socket in a worker; it stays open.
+const socketFD = 3
+
+// workerEnv is the whole environment of a worker. GOMAXPROCS keeps the runtime
+// from reading cgroup files for ever, which the filter would not allow.
+var workerEnv = []string{"GOMAXPROCS=1", "GODEBUG=decoratemappings=0"}
+
+// process is one worker process and all that belongs to it.
+type process struct {
+	owner *Processes
+	id    string
+	begun time.Time
+	steps []ipc.Step
+	last  time.Time // end of the last step
+
+	uid    *cgroup.UID // nil: no slot uid
+	host   uint32      // the uid outside
+	group  *cgroup.Group
+	conn   *ipc.Conn
+	proc   *spawn.Process
+	stderr *follower
+	walls  []jail.State
+	took   time.Duration
+
+	limit atomic.Uint64 // guest memory now
+	over  atomic.Bool   // the watchdog ended it
+
+	closeConn sync.Once
+}
+
+// Start starts one worker: uid, group, socket pair, process, boot, receipt,
+// and a look at the jail from outside. Only then is it a worker.
+func (p *Processes) Start(ctx context.Context) (Worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	now := time.Now()
+	w := &process{owner: p, begun: now, last: now, id: "w-" + strconv.FormatUint(p.number.Add(1), 10)}
+	w.limit.Store(p.cfg.MemoryBytes)
+	err := w.start(ctx)
+	if err == nil {
+		w.took = time.Since(w.begun)
+		return w, nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(cause, err)
+	}
+	return nil, w.abandon(err)
+}
+
+// start does the steps in order. What it has made so far is freed by Wait or
+// abandon.
+func (w *process) start(ctx context.Context) error {
+	s, err := w.owner.spawnerNow(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.enclose(); err != nil {
+		return err
+	}
+	w.step("group")
+	if err := w.spawn(ctx, s); err != nil {
+		return err
+	}
+	w.step("spawn")
+	// Whatever waits below ends with ctx, because the worker does.
+	stop := context.AfterFunc(ctx, w.Kill)
+	defer stop()
+	if err := w.boot(); err != nil {
+		return err
+	}
+	if err := w.verify(); err != nil {
+		return err
+	}
+	w.step("verify")
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// step notes how long the part of the start took that ends now.
+func (w *process) step(name string) {
+	now := time.Now()
+	w.steps = append(w.steps, ipc.Step{Name: name, Micros: uint64(now.Sub(w.last).Microseconds())}) //nolint:gosec // not negative
+	w.last = now
+}
+
+// enclose takes the uid and makes the group.
+func (w *process) enclose() error {
+	p := w.owner
+	w.host = uint32(os.Geteuid()) //nolint:gosec // a uid fits
+	switch {
+	case !p.root:
+	case p.cfg.Jail.Waived(jail.SlotUID):
+		w.host = jail.InsideID // nobody
+	default:
+		uid, err := cgroup.TakeUID(p.runtimeDir, p.cfg.UIDs[0], p.cfg.UIDs[1])
+		if err != nil {
+			return &StartError{Wall: jail.SlotUID, Err: err}
+		}
+		w.uid, w.host = uid, uid.ID()
+	}
+	if p.parent == nil {
+		return nil
+	}
+	limits := cgroup.Limits{MemoryBytes: int64(p.cfg.MemoryBytes) + overheadBytes, PIDs: pidsLimit} //nolint:gosec // at most 1 GiB
+	if !p.cfg.Jail.Waived(jail.CPU) {
+		limits.CPUQuota, limits.CPUPeriod = cpuPeriod, cpuPeriod // one processor
+	}
+	group, err := p.parent.New(w.id, limits)
+	if err != nil {
+		return &StartError{Wall: jail.Cgroup, Err: err}
+	}
+	w.group = group
+	return nil
+}
+
+// cpuPeriod is the period of the CPU limit, and its quota: a worker runs its
+// guest on one thread.
+const cpuPeriod = 100 * time.Millisecond
+
+// spawn makes the socket pair and the process.
+func (w *process) spawn(ctx context.Context, s *spawn.Spawner) error {
+	p := w.owner
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make socket pair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "worker end") //nolint:gosec // a descriptor is not negative
+	defer func() { _ = theirs.Close() }()               // the worker has its own
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		_ = unix.Close(fds[0])
+		return fmt.Errorf("make socket pair: %w", err)
+	}
+	w.conn = ipc.NewConn(os.NewFile(uintptr(fds[0]), w.id), ipc.Supervisor) //nolint:gosec // a descriptor is not negative
+	r := spawn.Request{
+		Program: p.binary,
+		Argv:    []string{"vmworker: worker", "worker"},
+		Env:     workerEnv,
+		Jail:    &jail.Attr{HostUID: w.host, HostGID: w.gid(), Waive: p.cfg.Jail.Waive},
+		Files:   []*os.File{theirs, p.artifacts.image, p.artifacts.dir},
+	}
+	if w.group != nil {
+		r.Cgroup, r.Tasks = w.group.Dir(), w.group.Tasks()
+	}
+	if w.proc, err = s.Spawn(ctx, r); err != nil {
+		return err
+	}
+	w.stderr = follow(w.proc.Stderr())
+	p.enter(w)
+	if w.group != nil {
+		if err := w.group.Check(w.proc.PID()); err != nil {
+			return &StartError{Wall: jail.Cgroup, Err: err}
+		}
+	}
+	return nil
+}
+
+// gid is the group outside: that of the slot, or our own.
+func (w *process) gid() uint32 {
+	if w.owner.root {
+		return w.host
+	}
+	return uint32(os.Getegid()) //nolint:gosec // a gid fits
+}
+
+// boot speaks with the worker until its receipt.
+func (w *process) boot() error {
+	p := w.owner
+	waive := make([]string, len(p.cfg.Jail.Waive))
+	for i, v := range p.cfg.Jail.Waive {
+		waive[i] = string(v)
+	}
+	deadline := time.Now().Add(startTimeout)
+	err := w.conn.Write(&ipc.Boot{
+		Version: ipc.Version, Waive: waive, Gate: !p.root,
+		MemoryBytes: p.cfg.MemoryBytes, DataBytes: p.cfg.MemoryBytes + dataBytes, Warm: true,
+	}, deadline)
+	if err != nil {
+		return err
+	}
+	budget := int64(bootBudget)
+	if !p.root {
+		if _, err := expect[*ipc.Gate](w.conn, &budget); err != nil {
+			return err
+		}
+		// Once sealed the worker is closed to us, so look now at what can
+		// only be seen with its owner's rights.
+		if _, err := jail.Verify(w.proc.PID(), w.expectation(nil, false)); err != nil {
+			return err
+		}
+		if err := w.conn.Write(&ipc.Go{}, deadline); err != nil {
+			return err
+		}
+	}
+	r, err := expect[*ipc.Receipt](w.conn, &budget)
+	if err != nil {
+		return err
+	}
+	w.step("receipt")
+	for _, s := range r.Steps { // they are within the one before
+		w.steps = append(w.steps, ipc.Step{Name: "worker " + s.Name, Micros: s.Micros})
+	}
+	return w.compare(r)
+}
+
+// bootBudget bounds what a worker may send before it is admitted.
+const bootBudget = 256 << 10
+
+// expect reads the message that is due.
+func expect[M ipc.Message](c *ipc.Conn, budget *int64) (M, error) {
+	m, err := c.Read(budget)
+	if err != nil {
+		var none M
+		return none, err
+	}
+	want, ok := m.(M)
+	if !ok {
+		return want, fmt.Errorf("%w: %v before the admission", ipc.ErrProtocol, m.Kind())
+	}
+	return want, nil
+}
+
+// compare holds the receipt against what we know ourselves.
+func (w *process) compare(r *ipc.Receipt) error {
+	a := w.owner.artifacts
+	switch {
+	case r.Version != ipc.Version:
+		return fmt.Errorf("worker speaks version %d, not %d", r.Version, ipc.Version)
+	case r.Engine != a.Engine || r.Base != a.Base:
+		return errors.New("worker runs another engine or base image")
+	}
+	w.walls = make([]jail.State, len(r.Walls))
+	for i, v := range r.Walls {
+		w.walls[i] = jail.State{Wall: jail.Wall(v.Name), Up: v.Up, Detail: v.Detail}
+	}
+	return nil
+}
+
+func (w *process) expectation(claimed []jail.State, sealed bool) jail.Expect {
+	return jail.Expect{
+		Policy: w.owner.cfg.Jail, HostUID: w.host, Keep: []int{socketFD}, Sealed: sealed, Claimed: claimed,
+	}
+}
+
+// verify looks at the sealed worker from outside, and adds the walls that are
+// ours.
+func (w *process) verify() error {
+	states, err := jail.Verify(w.proc.PID(), w.expectation(w.walls, true))
+	if err != nil {
+		return err
+	}
+	w.walls = states
+	note := func(wall jail.Wall, up bool, detail string) {
+		for i := range w.walls {
+			if w.walls[i].Wall == wall {
+				if up {
+					w.walls[i].Up = true
+				}
+				w.walls[i].Detail += "; " + detail
+				return
+			}
+		}
+		w.walls = append(w.walls, jail.State{Wall: wall, Up: up, Detail: detail})
+	}
+	p := w.owner
+	if w.group != nil {
+		note(jail.Cgroup, true, "limits read back")
+		note(jail.CPU, !p.cfg.Jail.Waived(jail.CPU), "one processor")
+		note(jail.Memory, true, fmt.Sprintf("group of %d bytes", p.cfg.MemoryBytes+overheadBytes))
+	} else {
+		note(jail.Cgroup, false, "waived")
+		note(jail.CPU, false, "waived")
+		note(jail.Memory, true, "watchdog")
+	}
+	note(jail.SlotUID, w.uid != nil, "uid "+strconv.FormatUint(uint64(w.host), 10))
+	note(jail.Kill, true, "pidfd")
+	return nil
+}
+
+// abandon frees what a failed start has made and words the failure.
+func (w *process) abandon(err error) error {
+	out := new(StartError)
+	var wall *jail.WallError
+	var refused *spawn.SpawnError
+	switch {
+	case errors.As(err, &out):
+	case errors.As(err, &wall):
+		out = &StartError{Wall: wall.Wall, Err: err}
+	case errors.As(err, &refused):
+		out = &StartError{Wall: refused.Wall, Err: err}
+	default:
+		out = &StartError{Err: err}
+	}
+	if w.proc == nil {
+		w.disconnect()
+		w.free()
+		return out
+	}
+	w.Kill()
+	x := w.Wait()
+	out.Stderr = x.Stderr
+	if out.Wall == "" {
+		if out.Wall, err = saidWall(x.Stderr); err != nil {
+			out.Err = errors.Join(err, out.Err)
+		}
+	}
+	if x.Known && !(x.Status.Signaled() && x.Status.Signal() == syscall.SIGKILL) {
+		out.Err = fmt.Errorf("worker ended by itself (%s): %w", statusText(x.Status), out.Err)
+	}
+	return out
+}
+
+// saidWall finds what a worker says about its own jail when it cannot build
+// it. It has seen no guest then, so its text is to be believed.
+func saidWall(stderr string) (jail.Wall, error) {
+	for _, v := range jail.Walls() {
+		begin, _, _ := strings.Cut((&jail.WallError{Wall: v, Err: errors.New("\x00")}).Error(), "\x00")
+		if _, text, ok := strings.Cut(stderr, begin); ok {
+			text, _, _ = strings.Cut(text, "\n")
+			return v, &jail.WallError{Wall: v, Err: errors.New(text)}
+		}
+	}
+	return "", nil
+}
+
+// Write sends a message.
+func (w *process) Write(m ipc.Message, deadline time.Time) error { return w.conn.Write(m, deadline) }
+
+// Read waits for a message.
+func (w *process) Read(budget *int64) (ipc.Message, error) { return w.conn.Read(budget) }
+
+// Limit bounds the process for a guest of this size.
+func (w *process) Limit(memoryBytes uint64) error {
+	if memoryBytes > w.owner.cfg.MemoryBytes {
+		return fmt.Errorf("%w: %d over %d bytes", ErrTooMuchMemory, memoryBytes, w.owner.cfg.MemoryBytes)
+	}
+	if w.limit.Swap(memoryBytes) == memoryBytes || w.group == nil {
+		return nil
+	}
+	return w.group.SetMemory(int64(memoryBytes) + overheadBytes) //nolint:gosec // at most 1 GiB
+}
+
+// Kill ends the process, then the conversation: the order matters, as a worker
+// that sees its socket close would end by itself and hide how.
+func (w *process) Kill() {
+	if w.proc != nil {
+		if err := w.proc.Kill(); err != nil {
+			w.owner.log.Error("worker cannot be killed", "worker", w.id, "error", err)
+		}
+	}
+	w.disconnect()
+}
+
+func (w *process) disconnect() {
+	if w.conn != nil {
+		w.closeConn.Do(func() { _ = w.conn.Close() })
+	}
+}
+
+// Wait reaps: the exit, the last of stderr, what the group counted; then the
+// group, the uid and all descriptors are gone.
+func (w *process) Wait() Exit {
+	<-w.proc.Exited()
+	w.disconnect()
+	end := w.proc.Exit()
+	x := Exit{Status: end.Status, Known: !end.Lost, OutOfMemory: w.over.Load(), Syscall: -1}
+	if x.Known && x.Status.Signaled() && x.Status.Signal() == syscall.SIGSYS {
+		x.Syscall = deniedCall(w.proc.PID())
+	}
+	x.CPU = time.Duration(end.Rusage.Utime.Nano() + end.Rusage.Stime.Nano())
+	if w.group != nil {
+		if r, err := w.group.Report(); err != nil {
+			w.owner.log.Warn("report of a worker's group", "worker", w.id, "error", err)
+		} else {
+			x.PeakBytes = r.PeakBytes
+			x.OutOfMemory = x.OutOfMemory || r.OOMKills > 0
+		}
+	}
+	w.owner.leave(w)
+	x.Stderr = w.stderr.finish(w.proc.Close)
+	w.free()
+	return x
+}
+
+// free removes the group and gives the uid back.
+func (w *process) free() {
+	if w.group != nil {
+		if err := w.group.Remove(); err != nil {
+			w.owner.log.Error("group of a dead worker stays", "worker", w.id, "error", err)
+		}
+	}
+	if w.uid != nil {
+		if err := w.uid.Release(); err != nil {
+			w.owner.log.Error("uid of a dead worker stays taken", "worker", w.id, "error", err)
+		}
+	}
+}
+
+// Info describes the process; its peak is read from the group now.
+func (w *process) Info() Info {
+	i := Info{ID: w.id, Walls: w.walls, StartTime: w.took, Steps: w.steps}
+	if w.proc != nil {
+		i.PID = w.proc.PID()
+	}
+	return i
+}

@@ -1,0 +1,79 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cellblock-dev/cellblock/jail"
+)
+
+// The defaults and fixed amounts of worker processes.
+const (
+	// DefaultMemoryBytes is the guest memory that workers are built for.
+	DefaultMemoryBytes = 64 << 20
+	// MaxMemoryBytes is the most that can be set.
+	MaxMemoryBytes = 1 << 30
+
+	// overheadBytes is what a worker may use above the memory of its guest:
+	// the runtime, the machine code, buffers of messages, a transform.
+	overheadBytes = 64 << 20
+	// dataBytes is what RLIMIT_DATA allows above the guest's memory. It counts
+	// address space that may be written, which a Go program reserves early.
+	dataBytes = 160 << 20
+	// pidsLimit bounds the threads of a worker; the runtime's own bound in
+	// the jail is lower.
+	pidsLimit = 64
+)
+
+// DefaultUIDs is the range of slot uids: above those of users, of systemd and
+// of subordinate ids.
+func DefaultUIDs() [2]uint32 { return [2]uint32{2_000_000_000, 2_000_004_095} }
+
+// ProcessConfig is what [Processes] are made from. Zero fields take the
+// default named.
+type ProcessConfig struct {
+	// Worker is the path of the vmworker binary: default beside this program,
+	// then in PATH.
+	Worker string
+	// Engine is the path of an engine: default the worker's own, then those
+	// added to the cache folder.
+	Engine string
+	// CacheDir: default [DefaultCacheDir].
+	CacheDir string
+	// Jail says which walls may be missing.
+	Jail jail.Policy
+	// MemoryBytes is the largest guest memory that a run may ask for: default
+	// 64 MiB. All workers are built for it.
+	MemoryBytes uint64
+	// UIDs is the range, both ends included, of host uids of which each worker
+	// gets its own when we are root: default [DefaultUIDs].
+	UIDs [2]uint32
+	// RuntimeDir holds the locks: default as the package cgroup finds it.
+	RuntimeDir string
+	// Logger: default none.
+	Logger *slog.Logger
+}
+
+func (c ProcessConfig) withDefaults() ProcessConfig {
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = DefaultMemoryBytes
+	}
+	if c.UIDs == [2]uint32{} {
+		c.UIDs = DefaultUIDs()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c ProcessConfig) validate() error {
+	switch {
+	case c.MemoryBytes > MaxMemoryBytes:
+		return fmt.Errorf("pool: memory of %d bytes, at most %d", c.MemoryBytes, MaxMemoryBytes)
+	case c.UIDs[0] == 0 || c.UIDs[0] > c.UIDs[1]:
+		return errors.New("pool: the range of slot uids is empty or holds root")
+	}
+	return c.Jail.Validate()
+}

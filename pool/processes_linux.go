@@ -1,0 +1,279 @@
+//go:build wip
+
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/internal/spawn"
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/jail/cgroup"
+)
+
+// Processes starts real workers: the [Starter] of a supervisor. All methods
+// may be called concurrently.
+type Processes struct {
+	cfg    ProcessConfig
+	log    *slog.Logger
+	number atomic.Uint64
+	root   bool
+
+	// Set by Open, then only read.
+	binary     *os.File
+	artifacts  *Artifacts
+	parent     *cgroup.Parent // nil: waived and not there
+	runtimeDir string
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup // the spawner's keeper and the watchdog
+
+	mu sync.Mutex
+	// All below is guarded by mu.
+	opened  bool
+	closed  bool
+	spawner *spawn.Spawner // nil while there is none
+	changed chan struct{}  // closed when spawner or closed changes
+	live    map[*process]struct{}
+	deaths  uint64 // spawners lost
+}
+
+// NewProcesses checks the configuration. It starts nothing; see
+// [Processes.Open].
+func NewProcesses(cfg ProcessConfig) (*Processes, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Processes{
+		cfg: cfg, log: cfg.Logger, root: os.Geteuid() == 0,
+		changed: make(chan struct{}), live: map[*process]struct{}{},
+	}, nil
+}
+
+// Open finds the worker binary, starts the spawner, makes or checks the engine
+// artifacts and finds the place for cgroups. The caller must call
+// [Processes.Close], also after an error. A wall that the host cannot raise is
+// a *StartError that names it.
+func (p *Processes) Open(ctx context.Context) error {
+	p.mu.Lock()
+	if p.opened || p.closed {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	p.opened = true
+	p.mu.Unlock()
+
+	path, err := findWorker(p.cfg.Worker)
+	if err != nil {
+		return &StartError{Err: err}
+	}
+	if p.binary, err = os.Open(path); err != nil {
+		return &StartError{Err: fmt.Errorf("open worker: %w", err)}
+	}
+	if err := p.openWalls(); err != nil {
+		return err
+	}
+	s, err := p.startSpawner(ctx)
+	if err != nil {
+		return &StartError{Err: err}
+	}
+	p.setSpawner(s)
+	p.artifacts, err = EnsureArtifacts(ctx, ArtifactConfig{
+		Spawner: s, Worker: p.binary, Engine: p.cfg.Engine, CacheDir: p.cfg.CacheDir, Logger: p.log,
+	})
+	if err != nil {
+		return &StartError{Err: err}
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.cancel = cancel
+	p.wg.Go(func() { p.keepSpawner(own) }) // ends with own
+	if p.parent == nil {
+		p.wg.Go(func() { p.watch(own) }) // ends with own
+	}
+	return nil
+}
+
+// openWalls prepares the walls that stand around a process: the group and the
+// uid of its own.
+func (p *Processes) openWalls() error {
+	var err error
+	if p.runtimeDir = p.cfg.RuntimeDir; p.runtimeDir == "" {
+		if p.runtimeDir, err = cgroup.RuntimeDir(); err != nil {
+			return &StartError{Err: err}
+		}
+	}
+	if !p.root && !p.cfg.Jail.Waived(jail.SlotUID) {
+		return &StartError{Wall: jail.SlotUID, Err: &jail.WallError{
+			Wall: jail.SlotUID, Err: errors.New("only root can give each worker a user id of its own"),
+		}}
+	}
+	p.parent, err = cgroup.Open(cgroup.Config{RuntimeDir: p.runtimeDir, Logger: p.log})
+	if err == nil {
+		return nil
+	}
+	if !p.cfg.Jail.Waived(jail.Cgroup) {
+		return &StartError{Wall: jail.Cgroup, Err: err}
+	}
+	p.parent = nil
+	p.log.Warn("no cgroups (waived): memory is bounded by a data limit and a watchdog", "error", err)
+	return nil
+}
+
+// findWorker is the path of the vmworker binary: the one set, or the one
+// beside this program, or the first in PATH.
+func findWorker(set string) (string, error) {
+	if set != "" {
+		return set, nil
+	}
+	const name = "vmworker"
+	var dirs []string
+	if self, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
+	}
+	for _, d := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
+		if !filepath.IsAbs(d) {
+			continue // never from the working directory
+		}
+		path := filepath.Join(d, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("find %s: neither beside this program nor in PATH (%s); set engine.worker",
+		name, strings.Join(dirs, ", "))
+}
+
+// Artifacts are the engine's, once Open has succeeded. Close closes them.
+func (p *Processes) Artifacts() *Artifacts { return p.artifacts }
+
+// SpawnerDeaths counts the spawners that were lost.
+func (p *Processes) SpawnerDeaths() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaths
+}
+
+// Close ends the spawner and with it all workers that still live, and frees
+// everything. Close the pool first. It may be called again.
+func (p *Processes) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if p.closed || !p.opened {
+		p.closed = true
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	close(p.changed)
+	p.changed = make(chan struct{})
+	s := p.spawner
+	p.mu.Unlock()
+
+	if p.cancel != nil {
+		p.cancel()
+	}
+	var errs []error
+	if s != nil {
+		errs = append(errs, s.Close(ctx))
+	}
+	p.wg.Wait()
+	if p.parent != nil {
+		errs = append(errs, p.parent.Close())
+	}
+	if p.artifacts != nil {
+		errs = append(errs, p.artifacts.Close())
+	}
+	if p.binary != nil {
+		errs = append(errs, p.binary.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// The pause before a new spawner after one was lost; it doubles from the one
+// to the other while none can be started or none lives.
+const (
+	spawnerPauseFirst = 20 * time.Millisecond
+	spawnerPauseMost  = 10 * time.Second
+	// spawnerStable is the life after which a spawner counts as well.
+	spawnerStable = 30 * time.Second
+)
+
+func (p *Processes) startSpawner(ctx context.Context) (*spawn.Spawner, error) {
+	return spawn.Start(ctx, spawn.Config{Binary: p.binary, Role: spawn.RoleSpawner, Logger: p.log})
+}
+
+// keepSpawner replaces a spawner that was lost. Its workers are dead by then:
+// each is reaped by its own goroutine, which also removes its group.
+func (p *Processes) keepSpawner(ctx context.Context) {
+	pause := spawnerPauseFirst
+	for {
+		s, _ := p.spawnerNow(ctx)
+		if s == nil {
+			return
+		}
+		begun := time.Now()
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Done():
+		}
+		p.setSpawner(nil)
+		if time.Since(begun) > spawnerStable {
+			pause = spawnerPauseFirst
+		}
+		for {
+			p.log.Error("spawner lost, its workers with it; starting another", "pause", pause)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, spawnerPauseMost)
+			s, err := p.startSpawner(ctx)
+			if err == nil {
+				p.setSpawner(s)
+				break
+			}
+			p.log.Error("spawner did not start", "error", err)
+		}
+	}
+}
+
+// setSpawner enters a new spawner, or that there is none.
+func (p *Processes) setSpawner(s *spawn.Spawner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s == nil {
+		p.deaths++
+	}
+	p.spawner = s
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// spawnerNow waits until there is a spawner.
+func (p *Processes) spawnerNow(ctx context.Context) (*spawn.Spawner, error) {
+	for {
+		p.mu.Lock()
+		s, changed, closed := p.spawner, p.changed, p.closed
+		p.mu.Unlock()
+		switch {
+		case closed:
+			return nil, ErrClosed
+		case s != nil:
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a spawner: %w", context.Cause(ctx))
+		case <-changed:
+		}
+	}
+}
