@@ -1,0 +1,292 @@
+// Package config reads the configuration of the supervisor: JSON5 files, with
+// variables of the environment, into the settings of the other packages.
+//
+// What is misspelt is named with its line and column. What is unknown or out
+// of range is a Notice, and the program goes on with what is in force; what is
+// of a wrong type, or cannot be understood, is an error.
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/upstream"
+)
+
+// File is what one or more files say. A field that no file sets is zero.
+type File struct {
+	// Path is the file that was read last, for messages.
+	Path string
+	// Notices name every value that was not taken as it is written, in the
+	// order of the files.
+	Notices []Notice
+	// Secrets are the values that came from the environment.
+	Secrets []string
+
+	// CodeMode is the JSON of tools.codeMode, Agents that of each agent's.
+	CodeMode json.RawMessage
+	Agents   map[string]json.RawMessage
+	Tools    Tools
+	Servers  map[string]upstream.Server
+	Engine   Engine
+	Jail     Jail
+	Pool     Pool
+	Log      Log
+	// Trajectory is the file that nested calls are written to, one JSON
+	// object a line; empty: none.
+	Trajectory string
+	// StateDir keeps what must outlive the process: accepted definitions of
+	// trusted servers.
+	StateDir string
+
+	lookup func(string) (string, bool)
+}
+
+// Tools are the lists of tools. A nil list is not there; an empty one is.
+type Tools struct {
+	Allow, Deny []string
+	Sandbox     SandboxTools
+}
+
+// SandboxTools apply to sandboxed runs, after the others.
+type SandboxTools struct{ Allow, AlsoAllow, Deny []string }
+
+// Engine says where the engine and its files are.
+type Engine struct {
+	Path     string // the wasm file
+	CacheDir string
+	Worker   string // the vmworker binary
+}
+
+// Jail is the policy of the jail.
+type Jail struct {
+	Waive []jail.Wall
+	// SlotUIDs is the first and the last user id of the range that workers
+	// take theirs from; 0, 0: the default.
+	SlotUIDs [2]uint32
+}
+
+// Pool are the settings of the worker pool; zero means the default.
+type Pool struct {
+	Warm, Max, MaxQueue     int
+	ParkAfter, CloseTimeout time.Duration
+	MaxParkedBytes          int64
+	Recycle                 string
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // text, json
+}
+
+// Ranges of the numbers of pool.
+const (
+	maxWorkers   = 4096
+	maxQueue     = 1 << 20
+	maxParkAfter = time.Minute
+	maxClose     = 10 * time.Minute
+	minParked    = 1 << 20
+	maxParked    = 1 << 40
+	maxUID       = 1<<32 - 2
+)
+
+// New returns an empty File. lookup is os.LookupEnv, or the test's own.
+func New(lookup func(string) (string, bool)) *File { return &File{lookup: lookup} }
+
+// Read reads a configuration file over what the File holds. The error is a
+// *SyntaxError, one or more joined *ValueError, or of the file system.
+func (f *File) Read(name string) error {
+	root, err := f.load(name)
+	if err != nil {
+		return err
+	}
+	s := f.open(root, "")
+	err = errors.Join(
+		f.readTools(s.object("tools")),
+		f.readAgents(s.object("agents")),
+		f.readServers(s.get("mcpServers"), "mcpServers"),
+		f.readEngine(s.object("engine")),
+		f.readJail(s.object("jail")),
+		f.readPool(s.object("pool")),
+		f.readLog(s.object("log")),
+		f.readTrajectory(s.object("trajectory")),
+	)
+	if dir := s.str("stateDir", ""); dir != "" {
+		f.StateDir = f.path(dir)
+	}
+	s.ignore("$schema")
+	return errors.Join(err, s.end())
+}
+
+// ReadServers reads a file in the form that MCP clients have: an object with
+// mcpServers or, in one of them, servers. Everything else in it is theirs.
+func (f *File) ReadServers(name string) error {
+	root, err := f.load(name)
+	if err != nil {
+		return err
+	}
+	if root.Kind != Object {
+		return &ValueError{File: name, At: root.At, Key: "mcpServers", Text: "the file must hold an object"}
+	}
+	found := false
+	for _, key := range []string{"mcpServers", "servers"} {
+		if n := root.Get(key); n != nil {
+			found = true
+			if err := f.readServers(n, key); err != nil {
+				return err
+			}
+		}
+	}
+	if !found {
+		return &ValueError{File: name, At: root.At, Key: "mcpServers", Text: "is missing (servers, as in VS Code, would do as well)"}
+	}
+	return nil
+}
+
+func (f *File) load(name string) (*Node, error) {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	info, err := os.Stat(full)
+	if err == nil && info.IsDir() {
+		err = &fs.PathError{Op: "read", Path: full, Err: errors.New("it is a folder")}
+	}
+	if err == nil && info.Size() > MaxFileBytes {
+		err = &SyntaxError{File: name, At: Pos{1, 1}, Text: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(full)
+	if err != nil {
+		return nil, err
+	}
+	f.Path = full
+	root, err := Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	values, err := expand(name, root, f.lookup)
+	f.Secrets = append(f.Secrets, values...)
+	return root, err
+}
+
+func (f *File) readTools(s *section) error {
+	if n := s.get("codeMode"); n != nil {
+		f.CodeMode = n.JSON()
+	} else if s.node.Get("codeMode") != nil {
+		f.CodeMode = json.RawMessage("null")
+	}
+	if l := s.strings("allow"); l != nil {
+		f.Tools.Allow = l
+	}
+	if l := s.strings("deny"); l != nil {
+		f.Tools.Deny = l
+	}
+	sandbox := s.object("sandbox")
+	tools := sandbox.object("tools")
+	f.Tools.Sandbox = SandboxTools{tools.strings("allow"), tools.strings("alsoAllow"), tools.strings("deny")}
+	return errors.Join(tools.end(), sandbox.end(), s.end())
+}
+
+func (f *File) readAgents(s *section) error {
+	list := s.kind("list", List)
+	if list == nil {
+		return s.end()
+	}
+	f.Agents = map[string]json.RawMessage{}
+	var errs []error
+	for i, item := range list.Items {
+		a := f.open(item, fmt.Sprintf("agents.list[%d]", i))
+		id := a.str("id", "")
+		if id == "" {
+			a.fail(item, a.path, "needs an id")
+		}
+		tools := a.object("tools")
+		if n := tools.get("codeMode"); n != nil {
+			f.Agents[id] = n.JSON()
+		}
+		errs = append(errs, tools.end(), a.end())
+	}
+	return errors.Join(append(errs, s.end())...)
+}
+
+func (f *File) readEngine(s *section) error {
+	for key, to := range map[string]*string{"path": &f.Engine.Path, "cacheDir": &f.Engine.CacheDir, "worker": &f.Engine.Worker} {
+		if v := s.str(key, ""); v != "" {
+			*to = f.path(v)
+		}
+	}
+	return s.end()
+}
+
+func (f *File) readJail(s *section) error {
+	if list := s.strings("waive"); list != nil {
+		f.Jail.Waive = nil
+		for _, w := range list {
+			f.Jail.Waive = append(f.Jail.Waive, jail.Wall(w))
+		}
+		if err := (jail.Policy{Waive: f.Jail.Waive}).Validate(); err != nil {
+			s.fail(s.node.Get("waive"), "jail.waive", err.Error())
+		}
+	}
+	if n := s.kind("slotUids", List); n != nil {
+		pair := f.open(nil, "jail.slotUids")
+		var ids []int64
+		for i, item := range n.Items {
+			one := &Node{Kind: Object, At: item.At, Members: []Member{{Key: "id", At: item.At, Value: item}}}
+			e := f.open(one, fmt.Sprintf("jail.slotUids[%d]", i))
+			ids = append(ids, e.integer("id", 1, maxUID))
+			pair.errs = append(pair.errs, e.errs...)
+		}
+		if len(ids) != 2 || ids[0] > ids[1] {
+			pair.fail(n, "jail.slotUids", "must be two user ids, the first and the last of the range")
+		} else {
+			f.Jail.SlotUIDs = [2]uint32{uint32(ids[0]), uint32(ids[1])} //nolint:gosec // within 1 to maxUID
+		}
+		s.errs = append(s.errs, pair.errs...)
+	}
+	return s.end()
+}
+
+func (f *File) readPool(s *section) error {
+	f.Pool = Pool{
+		Warm: int(s.integer("warm", 1, maxWorkers)), Max: int(s.integer("max", 1, maxWorkers)),
+		MaxQueue:  int(s.integer("maxQueue", 1, maxQueue)),
+		ParkAfter: s.duration("parkAfter", time.Millisecond, maxParkAfter), CloseTimeout: s.duration("closeTimeout", time.Millisecond, maxClose),
+		MaxParkedBytes: s.integer("maxParkedBytes", minParked, maxParked),
+		Recycle:        s.word("recycle", "run", "session"),
+	}
+	return s.end()
+}
+
+func (f *File) readLog(s *section) error {
+	f.Log = Log{Level: s.word("level", "debug", "info", "warn", "error"), Format: s.word("format", "text", "json")}
+	return s.end()
+}
+
+func (f *File) readTrajectory(s *section) error {
+	if p := s.str("path", ""); p != "" {
+		f.Trajectory = f.path(p)
+	}
+	return s.end()
+}
+
+// Names returns the names of the configured servers, sorted.
+func (f *File) Names() []string {
+	names := make([]string, 0, len(f.Servers))
+	for n := range f.Servers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
