@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/jail"
 )
 
 // defaultWriteTimeout is how long a spawner may leave a packet unread in a full
@@ -305,7 +307,11 @@ func (s *Spawner) handle(m *reply, fds []int) error {
 }
 
 func (m *reply) failure() error {
-	return &SpawnError{Wall: m.wall, Err: fmt.Errorf("%s: %w", m.doing, m.errno)}
+	err := fmt.Errorf("%s: %w", m.doing, m.errno)
+	if m.wall != "" {
+		err = &jail.WallError{Wall: m.wall, Err: err}
+	}
+	return &SpawnError{Wall: m.wall, Err: err}
 }
 
 // spawned hands the process over, or ends it when its caller has left.

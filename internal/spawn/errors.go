@@ -27,15 +27,13 @@ type SpawnError struct { //nolint:revive // says in other packages what kind of 
 	// cause is something else.
 	Wall jail.Wall
 	// Err says what was done and wraps the system's answer, a syscall.Errno.
+	// With a Wall it is a *jail.WallError, which knows what would help.
 	Err error
 }
 
-// Error tells the cause, and the wall if there is one.
+// Error tells the cause, and in it the wall if there is one.
 func (e *SpawnError) Error() string {
-	if e.Wall == "" {
-		return "spawn: " + e.Err.Error()
-	}
-	return "spawn: wall " + string(e.Wall) + ": " + e.Err.Error()
+	return "spawn: " + e.Err.Error()
 }
 
 // Unwrap returns Err.

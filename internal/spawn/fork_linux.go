@@ -182,6 +182,9 @@ func execDoing(m *spawn, errno syscall.Errno) string {
 	if m.dir != "" && (errors.Is(unix.Stat(m.dir, &st), errno) || errno == unix.ENOTDIR) {
 		return "enter directory " + m.dir
 	}
+	if m.program && m.jail != nil {
+		return "execute the given program as user " + strconv.FormatUint(uint64(m.jail.HostUID), 10)
+	}
 	if m.program {
 		return "execute the given program"
 	}

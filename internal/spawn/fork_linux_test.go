@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,6 +75,33 @@ func TestJailedChildHasOnlyItsDescriptors(t *testing.T) {
 	said := stderrOf(t, jailed(t, s, "fds"))
 	if got, want := strings.Join(said, ","), "0 /dev/null,1 /dev/null,2 pipe"; got != want {
 		t.Errorf("child has %q, want %q", got, want)
+	}
+}
+
+// TestProgramOfOthers wants the reason when a slot's user may not execute the
+// program.
+func TestProgramOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a user's slots are the user itself")
+	}
+	s := start(t, RoleSpawner)
+	jailed(t, s, "exit", "0") // or skip
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	_, err = s.Spawn(t.Context(), Request{Program: program, Argv: []string{"child", "exit", "0"}, Jail: slot()})
+	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "as user 64321") {
+		t.Errorf("spawn: %v", err)
 	}
 }
 

@@ -202,8 +202,8 @@ func TestErrors(t *testing.T) {
 		{"missing interpreter", Request{Path: script, Argv: argv}, syscall.ENOENT, "interpreter"},
 		{"not executable", Request{Path: plain, Argv: argv}, syscall.EACCES, "execute " + plain},
 		{"not executable file", Request{Program: plainFile, Argv: argv}, syscall.EACCES, "execute the given program"},
-		{"group that is none", Request{Path: "/bin/true", Argv: argv, Cgroup: plainFile}, syscall.EBADF, "wall cgroup"},
-		{"tasks file that is none", Request{Path: "/bin/true", Argv: argv, Tasks: []*os.File{plainFile}}, syscall.ENOENT, "wall cgroup"},
+		{"group that is none", Request{Path: "/bin/true", Argv: argv, Cgroup: plainFile}, syscall.EBADF, `wall "cgroup"`},
+		{"tasks file that is none", Request{Path: "/bin/true", Argv: argv, Tasks: []*os.File{plainFile}}, syscall.ENOENT, `wall "cgroup"`},
 	} {
 		p, err := s.Spawn(t.Context(), c.r)
 		if p != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
