@@ -38,7 +38,6 @@ import (
 const (
 	DefaultApprovalTimeout = 15 * time.Minute
 	DefaultMaxBridgeBytes  = 16 << 20
-	defaultMaxContract     = 2 * time.Second
 )
 
 // Config says what a catalog is made of. Zero fields mean the defaults given.
@@ -106,7 +105,8 @@ type Sources struct {
 
 // New builds the catalog of a run. It refuses what would leave the model or
 // the operator in doubt: two visible tools of one name, a visible tool called
-// exec or wait, a trusted server that is named like a plugin or "core".
+// exec or wait, an owner that could be mistaken for another: a plugin or
+// trusted server called "core", a trusted server that is named like a plugin.
 //
 // # Errors
 //
@@ -114,7 +114,7 @@ type Sources struct {
 func New(cfg Config) (*Catalog, error) {
 	c := &Catalog{cfg: withDefaults(cfg), byID: make(map[string]*entry), byName: make(map[string][]*entry)}
 	c.log = c.cfg.Logger
-	if err := c.checkTrust(); err != nil {
+	if err := c.checkOwners(); err != nil {
 		return nil, err
 	}
 	for i := range c.cfg.Tools {
@@ -127,10 +127,10 @@ func New(cfg Config) (*Catalog, error) {
 		if !e.hidden() {
 			c.byName[e.tool.Name] = append(c.byName[e.tool.Name], e)
 		}
-		switch {
-		case e.tool.Kind == KindMCP:
+		switch e.tool.Kind {
+		case KindMCP:
 			c.sources.MCP++
-		case e.tool.Kind == KindClient:
+		case KindClient:
 			c.sources.Client++
 		default:
 			c.sources.OpenClaw++
@@ -166,9 +166,9 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// checkTrust refuses trusted servers whose tools could be taken for those of
-// the gateway or of a plugin.
-func (c *Catalog) checkTrust() error {
+// checkOwners refuses owners whose tools could be taken for those of the
+// gateway, and trusted servers whose tools could be taken for a plugin's.
+func (c *Catalog) checkOwners() error {
 	plugins := c.cfg.Namespaces.plugins()
 	for i := range c.cfg.Tools {
 		if t := &c.cfg.Tools[i]; t.Kind == KindPlugin {
@@ -177,13 +177,15 @@ func (c *Catalog) checkTrust() error {
 	}
 	for i := range c.cfg.Tools {
 		t := &c.cfg.Tools[i]
-		if t.Kind != KindMCP || t.Trust == nil {
-			continue
-		}
-		if t.Owner == ownerCore {
+		trusted := t.Kind == KindMCP && t.Trust != nil
+		switch {
+		case t.Owner == "" && (t.Kind == KindPlugin || t.Kind == KindMCP):
+			return fmt.Errorf("%w: %v tool %q has no owner", ErrConfig, t.Kind, t.Name)
+		case t.Owner == ownerCore && t.Kind == KindPlugin:
+			return fmt.Errorf("%w: a plugin cannot be named %q", ErrConfig, ownerCore)
+		case t.Owner == ownerCore && trusted:
 			return fmt.Errorf("%w: a trusted MCP server cannot be named %q", ErrConfig, ownerCore)
-		}
-		if plugins[t.Owner] {
+		case trusted && plugins[t.Owner]:
 			return fmt.Errorf("%w: trusted MCP server %q is named like a plugin", ErrConfig, t.Owner)
 		}
 	}
@@ -210,10 +212,10 @@ func (c *Catalog) collect(t *Tool) error {
 }
 
 func (c *Catalog) keepDirect(t *Tool) error {
-	switch {
-	case t.Name == "":
+	switch t.Name {
+	case "":
 		return fmt.Errorf("%w: a direct-only tool has no name", ErrConfig)
-	case t.Name == "exec" || t.Name == "wait":
+	case "exec", "wait":
 		return fmt.Errorf("%w: a direct-only tool cannot be named %q", ErrConfig, t.Name)
 	}
 	for i := range c.direct {
@@ -254,6 +256,10 @@ func (c *Catalog) IDs() []string {
 
 // HasMCP reports whether a cell finds anything in MCP.
 func (c *Catalog) HasMCP() bool { return len(c.surface().servers) > 0 }
+
+// HasNamespaces reports whether a namespace is visible. It asks the registry
+// each time.
+func (c *Catalog) HasNamespaces() bool { return len(c.visibleNamespaces()) > 0 }
 
 // QuickIndex returns the block of the exec description that lists the tools of
 // source openclaw; "" when there are none. It is at most 8,000 UTF-16 units

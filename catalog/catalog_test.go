@@ -27,54 +27,54 @@ func mixedTools() []Tool {
 	}
 }
 
-func newCatalog(t testing.TB, cfg Config) *Catalog {
-	t.Helper()
+func newCatalog(tb testing.TB, cfg Config) *Catalog {
+	tb.Helper()
 	c, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }
 
-func newExec(t testing.TB, c *Catalog) *Exec {
-	t.Helper()
-	x, err := c.NewExec(t.Context(), ScopeContext{})
+func newExec(tb testing.TB, c *Catalog) *Exec {
+	tb.Helper()
+	x, err := c.NewExec(tb.Context(), ScopeContext{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return x
 }
 
 // ask runs one request and returns the value, or the message of the error
 // behind "error: ".
-func ask(t testing.TB, x *Exec, method, args string) string {
-	t.Helper()
-	return told(t, x.Call(t.Context(), Request{ID: 1, Method: method, Args: json.RawMessage(args), ParentCallID: "call_1"}))
+func ask(tb testing.TB, x *Exec, method, args string) string {
+	tb.Helper()
+	return told(tb, x.Call(tb.Context(), Request{ID: 1, Method: method, Args: json.RawMessage(args), ParentCallID: "call_1"}))
 }
 
-func told(t testing.TB, o Outcome) string {
-	t.Helper()
+func told(tb testing.TB, o Outcome) string {
+	tb.Helper()
 	if !json.Valid(o.Value) {
-		t.Fatalf("outcome is not JSON: %q", o.Value)
+		tb.Fatalf("outcome is not JSON: %q", o.Value)
 	}
 	if o.OK {
 		return string(o.Value)
 	}
 	var e struct{ Name, Message string }
 	if err := json.Unmarshal(o.Value, &e); err != nil || e.Name == "" {
-		t.Fatalf("not an error: %s", o.Value)
+		tb.Fatalf("not an error: %s", o.Value)
 	}
 	return "error: " + e.Message
 }
 
-func part(t testing.TB, x *Exec, name string) string {
-	t.Helper()
+func part(tb testing.TB, x *Exec, name string) string {
+	tb.Helper()
 	p, err := x.Part(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if !json.Valid(p) {
-		t.Fatalf("part %s is not JSON: %s", name, p)
+		tb.Fatalf("part %s is not JSON: %s", name, p)
 	}
 	return string(p)
 }

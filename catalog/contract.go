@@ -2,37 +2,35 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
+	"regexp"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Bounds of output contracts. Compiling takes time that grows with the square
-// of the depth and more, so both are small.
+// Bounds of output contracts. The time to compile grows with the square of
+// the depth and more, so both are small.
 const (
 	maxContractBytes  = 256 << 10
 	maxContractDepth  = 64
 	maxContractValues = 4000
-	// maxContractSteps is how many times a schema may be applied to a value in
-	// one validation; maxContractTime bounds both compiling and validating.
-	maxContractSteps = 1_000_000
-	maxContractTime  = 2 * time.Second
-	// maxExponent bounds the exponents of numbers: exact arithmetic with huge
-	// ones is not feasible.
+	// maxExponent and maxDigits bound numbers in schemas and in values: they
+	// are compared exactly, which is not feasible for all that JSON can say.
 	maxExponent = 400
+	maxDigits   = 1000
 )
 
 const contractURL = "cellblock:outputSchema"
 
 // contract is a compiled output schema.
 type contract struct {
-	mu     sync.Mutex // one validation at a time: the meter is shared
 	schema *jsonschema.Schema
 	meter  *meter
+	// free holds one token: the meter counts for one validation at a time.
+	free chan struct{}
 }
 
 // compiled returns the contract of an entry, nil when it has none. It is
@@ -53,8 +51,7 @@ func (e *entry) compiled() (*contract, error) {
 }
 
 // compileContract compiles a schema that nobody vouches for: nothing is
-// loaded, size, depth and time are bounded, a panic of the library is an
-// error.
+// loaded, size and depth are bounded, a panic of the library is an error.
 func compileContract(raw json.RawMessage) (ct *contract, err error) {
 	if len(raw) > maxContractBytes {
 		return nil, fmt.Errorf("schema exceeds %d bytes", maxContractBytes)
@@ -62,15 +59,13 @@ func compileContract(raw json.RawMessage) (ct *contract, err error) {
 	if !json.Valid(raw) {
 		return nil, errors.New("schema is not JSON")
 	}
-	if depth, values := measure(raw); depth > maxContractDepth || values > maxContractValues {
+	if depth, values := measure(raw); depth > maxContractDepth || values > maxContractValues || !feasibleNumbers(raw) {
 		return nil, errors.New("schema is nested too deeply or too large")
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
-	m := &meter{}
-	m.start()
 	defer func() {
 		if p := recover(); p != nil {
 			ct, err = nil, fmt.Errorf("compile schema: %v", p)
@@ -78,13 +73,7 @@ func compileContract(raw json.RawMessage) (ct *contract, err error) {
 	}()
 	c := jsonschema.NewCompiler()
 	c.UseLoader(refuseLoader{})
-	c.RegisterVocabulary(&jsonschema.Vocabulary{
-		URL: "cellblock:meter",
-		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) {
-			m.step()
-			return m, nil
-		},
-	})
+	c.UseRegexpEngine(compilePattern)
 	if err := c.AddResource(contractURL, doc); err != nil {
 		return nil, fmt.Errorf("add schema: %w", err)
 	}
@@ -92,19 +81,30 @@ func compileContract(raw json.RawMessage) (ct *contract, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
-	return &contract{schema: s, meter: m}, nil
+	ct = &contract{schema: s, meter: &meter{}, free: make(chan struct{}, 1)}
+	ct.meter.attach(s)
+	ct.free <- struct{}{}
+	return ct, nil
 }
 
-// matches reports whether a value fulfils the contract. A validation that
-// takes too long or panics is no match. Nothing of the value is kept or told.
-func (ct *contract) matches(value json.RawMessage) (ok bool) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil || !feasibleNumbers(value) {
+// matches reports whether a value fulfils the contract. A validation that is
+// too much work or panics is no match. Nothing of the value is kept or told.
+// It returns when ctx ends.
+func (ct *contract) matches(ctx context.Context, value json.RawMessage) (ok bool) {
+	if !feasibleNumbers(value) {
 		return false
 	}
-	ct.mu.Lock()
-	defer ct.mu.Unlock()
-	ct.meter.start()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return false
+	}
+	select {
+	case <-ct.free:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { ct.free <- struct{}{} }()
+	ct.meter.start(ctx)
 	defer func() {
 		if recover() != nil {
 			ok = false
@@ -116,30 +116,38 @@ func (ct *contract) matches(value json.RawMessage) (ok bool) {
 // refuseLoader loads nothing: no schema causes a network or file access.
 type refuseLoader struct{}
 
+// Load implements jsonschema.URLLoader.
 func (refuseLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("load %q: references outside the schema are refused", url)
 }
 
-// meter is called wherever a schema is compiled or applied. It ends the work
-// by a panic, the only way out of the library, when there is too much of it.
-type meter struct {
-	steps    int
-	deadline time.Time
+// foreignSyntax finds what regular expressions of JSON Schema may hold and
+// those of Go cannot: look-around, references, some escapes.
+var foreignSyntax = regexp.MustCompile(`\(\?<?[=!]|\\[1-9]|\\k<|\\c[A-Za-z]|\\u[0-9A-Fa-f{]|\\[dDwWsS]-|-\\[dDwWsS]`)
+
+// pattern is a compiled regular expression. One that Go cannot express is not
+// asserted.
+type pattern struct {
+	text string
+	re   *regexp.Regexp // nil: not asserted
 }
 
-func (m *meter) start() {
-	m.steps, m.deadline = 0, time.Now().Add(maxContractTime)
-}
-
-func (m *meter) step() {
-	m.steps++
-	if m.steps > maxContractSteps || m.steps%256 == 0 && time.Now().After(m.deadline) {
-		panic("schema takes too long")
+func compilePattern(text string) (jsonschema.Regexp, error) {
+	re, err := regexp.Compile(text)
+	if err != nil && !foreignSyntax.MatchString(text) {
+		return nil, fmt.Errorf("compile pattern: %w", err)
 	}
+	if err != nil {
+		re = nil
+	}
+	return &pattern{text, re}, nil
 }
 
-// Validate implements jsonschema.SchemaExt.
-func (m *meter) Validate(*jsonschema.ValidatorContext, any) { m.step() }
+// MatchString implements jsonschema.Regexp.
+func (p *pattern) MatchString(s string) bool { return p.re == nil || p.re.MatchString(s) }
+
+// String implements jsonschema.Regexp.
+func (p *pattern) String() string { return p.text }
 
 // feasibleNumbers reports whether every number in valid JSON can be computed
 // with exactly in little time.
@@ -162,7 +170,6 @@ func feasibleNumbers(raw []byte) bool {
 }
 
 func feasibleNumber(number []byte) bool {
-	const maxDigits = 1000
 	e := bytes.IndexAny(number, "eE")
 	if e < 0 {
 		return len(number) <= maxDigits

@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"encoding/json"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,6 +15,12 @@ const (
 	maxDefaultUnits  = 60   // of a default that is shown
 	maxIndexServers  = 1000 // listed in the index file
 	maxServerMethods = 2000 // declared for one server
+
+	// References of one schema that are resolved; each costs a walk over the
+	// document for every segment.
+	maxReferences      = 100
+	maxPointerSegments = 16
+	maxReferenceRoot   = 1 << 20 // bytes of a document in which they are
 )
 
 // declareRules bounds the type of one property of an input.
@@ -35,15 +41,15 @@ interface McpToolResult {
 
 /** What $api() returns. */
 interface McpApiHeader {
-  kind: string;
-  scope: string;
+  kind: "mcp";
+  scope: "root" | "server" | "tool";
   /** TypeScript declarations. */
   header: string;
   server?: string;
-  servers?: Array<unknown>;
-  tools: Array<unknown>;
-  /** Input schemas by method, when they were asked for. */
-  schemas?: { [method: string]: unknown };
+  servers?: Array<{ id: string; serverName: string; description?: string; tools: number }>;
+  tools: Array<{ name: string; method: string; description: string; header: string }>;
+  /** Input schemas, when they were asked for with { schema: true }. */
+  schemas?: { [name: string]: unknown };
 }
 
 declare namespace MCP {
@@ -78,6 +84,7 @@ func (s *mcpServer) file() string { return "mcp/" + s.id + ".d.ts" }
 // declaration is the file of one server.
 func (s *mcpServer) declaration() string {
 	var b strings.Builder
+	b.WriteString("/// <reference path=\"index.d.ts\" />\n")
 	writeDoc(&b, "", s.description, nil)
 	b.WriteString("declare namespace MCP." + s.id + " {\n")
 	b.WriteString("  const $serverName: " + quote(s.name) + ";\n")
@@ -132,71 +139,66 @@ func (m *mcpMethod) declaration(indent string) string {
 // the properties that are described.
 func (m *mcpMethod) inputType(indent string) (list string, params []string) {
 	raw := m.entry.tool.Parameters
-	if len(raw) > maxSchemaUnitary || !usableUTF8JSON(raw) {
-		return "input?: " + openInput, nil
-	}
 	s, ok := parseSchema(raw)
-	if !ok {
+	if len(raw) > maxSchemaBytes || !usableUTF8JSON(raw) || !ok {
 		return "input?: " + openInput, nil
 	}
 	props, left := s.sortedProperties()
-	defaults := make(map[string][]byte, len(props))
-	for i := range props {
-		if p, _ := parseSchema(props[i].schema); p.fallback != nil {
-			defaults[props[i].name] = p.fallback
-		}
-	}
-	props, needed := requiredFirst(props, defaults)
+	props = optionalDefaults(props)
 	if len(props) > maxInputMembers {
 		props, left = props[:maxInputMembers], true
 	}
-	r := renderer{rules: declareRules, root: raw}
+	mark := "?"
+	if len(props) > 0 && props[0].required || left && len(m.arguments().required) > 0 {
+		mark = ""
+	}
+	if len(props) == 0 {
+		if s.closed() && !left {
+			return "input?: {}", nil
+		}
+		return "input" + mark + ": " + openInput, nil
+	}
+	r := renderer{rules: declareRules, root: raw, refs: make(map[string][]byte)}
 	var b strings.Builder
 	b.WriteString("{\n")
 	for _, p := range props {
-		r.nodes = 0
-		line := propertyName(p.name) + optionalMark(p.required) + ": " + r.propertyType(p.schema) + ";"
-		if d, ok := defaults[p.name]; ok {
-			line += " // default: " + defaultText(d)
-		}
+		line, doc := r.inputMember(p)
 		b.WriteString(indent + "  " + line + "\n")
-		if d, _ := parseSchema(p.schema); kindOf(d.description) == '"' {
-			params = append(params, oneLine(p.name, maxDocLineBytes)+" "+stringText(d.description))
+		if doc != "" {
+			params = append(params, doc)
 		}
 	}
-	if left || string(s.additional) == "true" || kindOf(s.additional) == '{' {
-		b.WriteString(indent + "  [key: string]: unknown;\n")
+	if left || s.open() {
+		b.WriteString(indent + "  " + r.more() + ";\n")
 	}
 	b.WriteString(indent + "}")
-	if len(props) == 0 {
-		b.Reset()
-		b.WriteString(openInput)
-		if string(s.additional) == "false" && !left {
-			b.Reset()
-			b.WriteString("{}")
-		}
-	}
-	if needed || left && len(m.arguments().required) > 0 {
-		return "input: " + b.String(), params
-	}
-	return "input?: " + b.String(), params
+	return "input" + mark + ": " + b.String(), params
 }
 
-// requiredFirst makes properties with a default optional, since defaults are
-// filled in, and moves them behind the required ones.
-func requiredFirst(props []property, defaults map[string][]byte) (sorted []property, needed bool) {
-	var optional []property
-	for _, p := range props {
-		if _, filled := defaults[p.name]; filled || !p.required {
-			p.required = false
-			optional = append(optional, p)
-		} else {
-			sorted = append(sorted, p)
+// inputMember returns the line of one property, and what the doc comment says
+// about it.
+func (r *renderer) inputMember(p property) (line, doc string) {
+	s, _ := parseSchema(p.schema)
+	line = propertyName(p.name) + optionalMark(p.required) + ": " + r.propertyType(p.schema) + ";"
+	if s.fallback != nil {
+		line += " // default: " + defaultText(s.fallback)
+	}
+	if kindOf(s.description) == '"' {
+		doc = oneLine(p.name, maxDocLineBytes) + " " + stringText(s.description)
+	}
+	return line, doc
+}
+
+// optionalDefaults makes properties with a default optional, since defaults
+// are filled in.
+func optionalDefaults(props []property) []property {
+	for i := range props {
+		if s, _ := parseSchema(props[i].schema); s.fallback != nil {
+			props[i].required = false
 		}
 	}
-	needed = len(sorted) > 0
-	sortProperties(optional)
-	return append(sorted, optional...), needed
+	sortProperties(props)
+	return props
 }
 
 // propertyType renders the type of one property, unknown where it would be
@@ -223,41 +225,67 @@ func (r *renderer) reference(s *schema, depth int) hint {
 	if kindOf(s.ref) != '"' {
 		return unknown
 	}
-	path, ok := strings.CutPrefix(stringText(s.ref), "#")
-	if !ok || path != "" && path[0] != '/' {
-		return unknown
-	}
-	raw := r.root
-	if path != "" {
-		for segment := range strings.SplitSeq(path[1:], "/") {
-			segment = strings.ReplaceAll(strings.ReplaceAll(segment, "~1", "/"), "~0", "~")
-			if raw = member(raw, segment); raw == nil {
-				return unknown
-			}
+	ref := stringText(s.ref)
+	raw, known := r.refs[ref]
+	if !known {
+		if len(r.refs) == maxReferences {
+			return unknown
 		}
+		raw = resolvePointer(r.root, ref)
+		r.refs[ref] = raw
 	}
 	return r.render(raw, depth+1)
 }
 
-// writeDoc writes a doc comment of at most maxDocLines lines.
-func writeDoc(b *strings.Builder, indent, text string, params []string) {
-	var lines []string
-	for line := range strings.Lines(strings.ToValidUTF8(text, "\ufffd")) {
-		if line = oneLine(line, maxDocLineBytes); line != "" {
-			lines = append(lines, line)
+// resolvePointer finds what "#/a/b" points to; nil when it points nowhere or
+// out of the document.
+func resolvePointer(root []byte, ref string) []byte {
+	if ref == "#" {
+		return root
+	}
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok || len(root) > maxReferenceRoot || strings.Count(path, "/") > maxPointerSegments {
+		return nil
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if text, err := url.PathUnescape(segment); err == nil {
+			segment = text
 		}
-		if len(lines) > maxDocLines {
-			break
+		segment = strings.ReplaceAll(strings.ReplaceAll(segment, "~1", "/"), "~0", "~")
+		if root = member(root, segment); root == nil {
+			return nil
 		}
 	}
-	for _, p := range params {
+	return root
+}
+
+// writeDoc writes a doc comment of at most maxDocLines lines. The parameters
+// come last and are the last to be left out.
+func writeDoc(b *strings.Builder, indent, text string, params []string) {
+	var lines []string
+	room := max(maxDocLines-len(params), 0)
+	for line := range strings.Lines(strings.ToValidUTF8(text, "\ufffd")) {
+		line = oneLine(line, maxDocLineBytes)
+		if line == "" {
+			continue
+		}
+		if len(lines) == room {
+			if room > 0 {
+				lines[room-1] = "..."
+			}
+			break
+		}
+		lines = append(lines, line)
+	}
+	for i, p := range params {
+		if len(lines) == maxDocLines-1 && i < len(params)-1 {
+			lines = append(lines, "...")
+			break
+		}
 		lines = append(lines, "@param "+oneLine(p, maxDocLineBytes))
 	}
 	if len(lines) == 0 {
 		return
-	}
-	if len(lines) > maxDocLines {
-		lines = append(lines[:maxDocLines-1], "...")
 	}
 	b.WriteString(indent + "/**\n")
 	for _, line := range lines {
@@ -333,7 +361,7 @@ func (s *mcpSurface) schemasJSON() []byte {
 	for _, srv := range s.servers {
 		out = append(appendKey(out, srv.id), '{')
 		for _, m := range srv.sortedMethods() {
-			out = append(appendKey(out, m.name), orEmptyObject(json.RawMessage(m.entry.tool.Parameters))...)
+			out = append(appendKey(out, m.name), orEmptyObject(m.entry.tool.Parameters)...)
 		}
 		out = append(out, '}')
 	}

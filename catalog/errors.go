@@ -19,22 +19,23 @@ var (
 // Errors that a guest sees with their text.
 var (
 	// ErrAborted is what calls reject with when their context ends.
-	ErrAborted = errors.New("code mode execution aborted")
+	ErrAborted error = &GuestError{Message: "code mode execution aborted"}
 	// ErrBridgeLimit is what calls reject with when a value is too large or
 	// nested too deeply.
-	ErrBridgeLimit = errors.New("code mode bridge value limit exceeded")
+	ErrBridgeLimit error = &GuestError{Message: "code mode bridge value limit exceeded"}
 	// ErrMethod is the answer to an unknown method.
-	ErrMethod = errors.New("unsupported code mode bridge method")
+	ErrMethod error = &GuestError{Message: "unsupported code mode bridge method"}
 	// ErrReplayTools and ErrReplayNamespaces are the refusals of restart-safe
 	// runs.
-	ErrReplayTools      = errors.New("restart-safe code mode cannot call side-effecting tools.") //nolint:revive,staticcheck // the guest sees this text
-	ErrReplayNamespaces = errors.New("restart-safe code mode cannot call plugin namespaces.")    //nolint:revive,staticcheck // the guest sees this text
-	errMCPArguments     = errors.New("MCP namespace tools accept one object argument.")          //nolint:revive,staticcheck // the guest sees this text
-	errSearchQuery      = errors.New("search query must be a string.")                           //nolint:revive,staticcheck // the guest sees this text
-	errSearchLimit      = errors.New("limit must be a positive integer.")                        //nolint:revive,staticcheck // the guest sees this text
-	errNamespaceID      = errors.New("namespace id must be a string.")                           //nolint:revive,staticcheck // the guest sees this text
-	errNamespacePath    = errors.New("namespace path must be an array of strings.")              //nolint:revive,staticcheck // the guest sees this text
-	errNamespaceArgs    = errors.New("namespace arguments must be an array.")                    //nolint:revive,staticcheck // the guest sees this text
+	ErrReplayTools      error = &GuestError{Message: "restart-safe code mode cannot call side-effecting tools."}
+	ErrReplayNamespaces error = &GuestError{Message: "restart-safe code mode cannot call plugin namespaces."}
+
+	errMCPArguments  error = &GuestError{Message: "MCP namespace tools accept one object argument."}
+	errSearchQuery   error = &GuestError{Message: "search query must be a string."}
+	errSearchLimit   error = &GuestError{Message: "limit must be a positive integer."}
+	errNamespaceID   error = &GuestError{Message: "namespace id must be a string."}
+	errNamespacePath error = &GuestError{Message: "namespace path must be an array of strings."}
+	errNamespaceArgs error = &GuestError{Message: "namespace arguments must be an array."}
 )
 
 // GuestError is an error with a name of its own in the guest. A tool may
@@ -47,6 +48,11 @@ type GuestError struct {
 // Error returns the message.
 func (e *GuestError) Error() string { return e.Message }
 
+// guestErrorf makes an error whose text is meant for guests and models.
+func guestErrorf(format string, args ...any) error {
+	return &GuestError{Message: fmt.Sprintf(format, args...)}
+}
+
 // maxErrorBytes bounds the message of an error that the guest sees.
 const maxErrorBytes = 8 << 10
 
@@ -58,25 +64,25 @@ func shown(s string) string { return cut(s, maxShownName) }
 
 func errUnknownTool(id string, suggestions []string) error {
 	if len(suggestions) == 0 {
-		return fmt.Errorf("Unknown tool id: %s.", shown(id)) //nolint:revive,staticcheck // the guest sees this text
+		return guestErrorf("Unknown tool id: %s.", shown(id))
 	}
 	quoted := make([]string, len(suggestions))
 	for i, s := range suggestions {
 		quoted[i] = quote(s)
 	}
-	return fmt.Errorf("Unknown tool id: %s. Did you mean %s?", shown(id), strings.Join(quoted, ", ")) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("Unknown tool id: %s. Did you mean %s?", shown(id), strings.Join(quoted, ", "))
 }
 
 func errAmbiguousTool(name string) error {
-	return fmt.Errorf("Ambiguous tool name: %s; use an exact tool id.", shown(name)) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("Ambiguous tool name: %s; use an exact tool id.", shown(name))
 }
 
 func errBlocked(id, reason string) error {
-	return fmt.Errorf("Tool %s was blocked before execution: %s", quote(id), reason) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("Tool %s was blocked before execution: %s", quote(id), reason)
 }
 
 func errTool(id, what string) error {
-	return fmt.Errorf("Tool %s %s", quote(id), what) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("Tool %s %s", quote(id), what)
 }
 
 // appendGuestError appends err as the guest sees it: a name, a message, and

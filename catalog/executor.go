@@ -116,7 +116,7 @@ func (n *nested) execute(ctx context.Context, c *Catalog) (whole, value json.Raw
 	if err != nil {
 		return nil, nil, err
 	}
-	return n.deliver(res, ct)
+	return n.deliver(ctx, res, ct)
 }
 
 // admit runs hooks, rules and approval. Afterwards n.call.Input is what is
@@ -168,8 +168,9 @@ func orText(s, fallback string) string {
 	return s
 }
 
-// approve waits for the approver. The bytes it is shown are a copy: what is
-// sent cannot be changed through them.
+// approve waits for the approver. What it is shown is what is sent: hooks and
+// rules that kept the bytes, or the approver itself, cannot change them
+// afterwards.
 func (n *nested) approve(ctx context.Context, c *Catalog, reason string) error {
 	if c.cfg.Approver == nil {
 		return errBlocked(n.call.ToolID, "it needs an approval and nobody can give one")
@@ -180,6 +181,7 @@ func (n *nested) approve(ctx context.Context, c *Catalog, reason string) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, c.cfg.ApprovalTimeout)
 	defer cancel()
+	n.call.Input = bytes.Clone(n.call.Input) // nobody outside holds these bytes
 	shown := n.call
 	shown.Input = bytes.Clone(n.call.Input)
 	_, err := guarded(wait, c, n, "approver", func() (struct{}, error) {
@@ -225,7 +227,7 @@ func (n *nested) perform(ctx context.Context, c *Catalog) (Result, error) {
 }
 
 // deliver checks a result and makes of it what the guest gets.
-func (n *nested) deliver(res Result, ct *contract) (whole, value json.RawMessage, err error) {
+func (n *nested) deliver(ctx context.Context, res Result, ct *contract) (whole, value json.RawMessage, err error) {
 	if int64(len(res.Value)) > n.max || int64(len(res.Details)) > n.max {
 		return nil, nil, ErrBridgeLimit
 	}
@@ -254,7 +256,7 @@ func (n *nested) deliver(res Result, ct *contract) (whole, value json.RawMessage
 			value = details
 		}
 	}
-	if ct != nil && !ct.matches(value) {
+	if ct != nil && !ct.matches(ctx, value) {
 		return nil, nil, errTool(n.call.ToolID, "returned details that do not match its declared outputSchema.")
 	}
 	out := value

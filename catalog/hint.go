@@ -9,15 +9,15 @@ import (
 
 // Bounds of hints. Lengths are UTF-16 units.
 const (
-	maxHintName      = 128  // of a property name
-	maxHintUnion     = 4    // members of a union of structures
-	maxHintBranches  = 8    // members of anyOf and oneOf
-	maxHintLiterals  = 8    // members of a literal union
-	maxLiteralUnits  = 96   // of a literal union
-	maxHintNodes     = 2000 // schemas looked at for one hint
-	unknownHint      = "unknown"
-	openObject       = "{ ... }"
-	maxSchemaUnitary = 8 << 20 // bytes of a schema that is looked at
+	maxHintName     = 128  // of a property name
+	maxHintUnion    = 4    // members of a union of structures
+	maxHintBranches = 8    // members of anyOf and oneOf
+	maxHintLiterals = 8    // members of a literal union
+	maxLiteralUnits = 96   // of a literal union
+	maxHintNodes    = 2000 // schemas looked at for one hint
+	unknownHint     = "unknown"
+	openObject      = "{ ... }"
+	maxSchemaBytes  = 4 << 20 // of a schema that is looked at
 )
 
 // hintRules bounds one rendering.
@@ -61,7 +61,7 @@ func outputHint(schema json.RawMessage) string {
 }
 
 func renderHint(schema json.RawMessage, rules hintRules) hint {
-	if len(schema) > maxSchemaUnitary || !utf8.Valid(schema) || !json.Valid(schema) {
+	if len(schema) > maxSchemaBytes || !utf8.Valid(schema) || !json.Valid(schema) {
 		return unknown
 	}
 	r := renderer{rules: rules, root: schema}
@@ -78,6 +78,7 @@ type renderer struct {
 	rules hintRules
 	root  []byte
 	nodes int
+	refs  map[string][]byte // resolved references; declarations only
 }
 
 // render applies the rules in their order; the first that matches decides.
@@ -144,15 +145,7 @@ func (r *renderer) branches(s *schema, depth int) hint {
 			return unknown
 		}
 	}
-	var literals [][]byte
-	for _, m := range members {
-		if b, ok := parseSchema(m); ok {
-			if _, ok := literal(b.constant); ok {
-				literals = append(literals, b.constant)
-			}
-		}
-	}
-	if len(members) > 0 && len(literals) == len(members) {
+	if literals, all := constants(members); all {
 		if lit, ok := literalUnion(literals); ok {
 			return hint{lit, true}
 		}
@@ -164,12 +157,24 @@ func (r *renderer) branches(s *schema, depth int) hint {
 	parts := make([]hint, 0, len(members))
 	for _, m := range members {
 		h := r.render(m, depth+1)
-		if !h.complete {
+		if !h.complete && !r.rules.declare {
 			return unknown
 		}
 		parts = append(parts, h)
 	}
 	return joinHints(parts)
+}
+
+// constants returns the values of members that are all primitive constants.
+func constants(members [][]byte) (values [][]byte, all bool) {
+	for _, m := range members {
+		b, _ := parseSchema(m)
+		if _, ok := literal(b.constant); !ok {
+			return nil, false
+		}
+		values = append(values, b.constant)
+	}
+	return values, len(members) > 0
 }
 
 // typeList renders a list of one to four types.

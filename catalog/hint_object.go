@@ -14,37 +14,26 @@ type property struct {
 
 // object renders an object: required properties first, each group sorted.
 func (r *renderer) object(s *schema, depth int) hint {
-	closed := string(s.additional) == "false"
 	props, left := s.sortedProperties()
 	if len(props) == 0 && !left {
-		switch {
-		case closed:
-			return hint{"{}", true}
-		case r.rules.declare:
-			return hint{text: "{ [key: string]: unknown }"}
-		}
-		return hint{text: openObject}
+		return r.bareObject(s)
 	}
 	if len(props) > r.rules.properties {
 		props, left = props[:r.rules.properties], true
 	}
-	open := string(s.additional) == "true" || kindOf(s.additional) == '{'
 	lines := make([]string, 0, len(props)+1)
-	complete := closed
-	used := len("{  }")
+	complete := s.closed()
+	room := r.rules.chars - len("{  }")
 	for i, p := range props {
 		h := r.render(p.schema, depth+1)
 		line := propertyName(p.name) + optionalMark(p.required) + ": " + h.text
 		if depth == 0 && !r.rules.declare {
-			used += units(line)
-			if i > 0 {
-				used += len("; ")
+			room -= units(line) + len("; ")
+			mark := len("; ...") // kept free unless this is the end
+			if i == len(props)-1 && !left && !s.open() {
+				mark = 0
 			}
-			room := r.rules.chars - used
-			if left || open || i < len(props)-1 {
-				room -= len("; ...")
-			}
-			if room < 0 {
+			if room+len("; ") < mark { // there is one separator less than lines
 				left = true
 				break
 			}
@@ -52,11 +41,22 @@ func (r *renderer) object(s *schema, depth int) hint {
 		lines = append(lines, line)
 		complete = complete && h.complete
 	}
-	if left || open {
+	if left || s.open() {
 		complete = false
 		lines = append(lines, r.more())
 	}
 	return hint{"{ " + strings.Join(lines, "; ") + " }", complete}
+}
+
+// bareObject renders an object of which no property is known.
+func (r *renderer) bareObject(s *schema) hint {
+	switch {
+	case s.closed():
+		return hint{"{}", true}
+	case r.rules.declare:
+		return hint{text: openInput}
+	}
+	return hint{text: openObject}
 }
 
 // more is the mark of omission.

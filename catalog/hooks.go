@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 )
 
@@ -110,6 +111,11 @@ func (c *Catalog) record(typ EventType, call *Call, input, result json.RawMessag
 	if err != nil {
 		e.Error = err.Error()
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("catalog: trajectory sink panicked", slog.String("tool", call.ToolID), slog.Any("panic", p))
+		}
+	}()
 	c.sink.Lock()
 	defer c.sink.Unlock()
 	c.cfg.Sink.Record(e)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -49,38 +50,38 @@ func (c *Catalog) lookup(id string) (*entry, error) {
 // errors first, then what search finds.
 func (c *Catalog) suggest(id string) []string {
 	x := c.index()
-	name := id
-	if i := strings.LastIndexByte(id, ':'); i >= 0 {
-		name = id[i+1:]
-	}
-	var out []string
-	add := func(e *entry) {
-		for _, have := range out {
-			if have == e.id {
-				return
-			}
-		}
-		if len(out) < maxSuggestions {
-			out = append(out, e.id)
-		}
-	}
-	if n := utf8.RuneCountInString(name); n > maxTypos && n <= maxTypoRunes {
-		want := []rune(strings.ToLower(name))
-		for typos := 0; typos <= maxTypos; typos++ {
-			for _, e := range x.entries {
-				if len(out) == maxSuggestions {
-					return out
-				}
-				if d := len(e.tool.Name) - len(name); -8 <= d && d <= 8 && distance(want, e.tool.Name) == typos {
-					add(e)
-				}
-			}
-		}
-	}
+	name := id[strings.LastIndexByte(id, ':')+1:]
+	best := x.similar(name)
 	for _, e := range x.search(name, maxSuggestions) {
-		add(e)
+		if !slices.Contains(best, e) {
+			best = append(best, e)
+		}
 	}
-	return out
+	ids := make([]string, min(len(best), maxSuggestions))
+	for i := range ids {
+		ids[i] = best[i].id
+	}
+	return ids
+}
+
+// similar returns up to maxSuggestions entries with a similar name, the most
+// similar first, then by id.
+func (x *searchIndex) similar(name string) []*entry {
+	if n := utf8.RuneCountInString(name); n <= maxTypos || n > maxTypoRunes {
+		return nil
+	}
+	want := []rune(strings.ToLower(name))
+	var found [maxTypos + 1][]*entry
+	for _, e := range x.entries {
+		// A rune has at most four bytes.
+		if d := len(e.tool.Name) - len(name); d < -4*maxTypos || d > 4*maxTypos {
+			continue
+		}
+		if d := distance(want, e.tool.Name); d <= maxTypos && len(found[d]) < maxSuggestions {
+			found[d] = append(found[d], e)
+		}
+	}
+	return slices.Concat(found[:]...)
 }
 
 // distance counts the typing errors between a name in lower case and another

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -255,7 +254,7 @@ func (a *mcpArguments) apply(input json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("Missing required MCP namespace argument(s): %s", strings.Join(missing, ", ")) //nolint:revive,staticcheck // the guest sees this text
+		return nil, guestErrorf("Missing required MCP namespace argument(s): %s", strings.Join(missing, ", "))
 	}
 	return append(out, '}'), nil
 }

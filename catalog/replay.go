@@ -15,7 +15,7 @@ func (x *Exec) ReplaySafe(method string, args json.RawMessage) error {
 		if err != nil {
 			return nil //nolint:nilerr // Begin rejects it without calling anything
 		}
-		id, ok := textArgument(list, 0)
+		id, ok := firstText(list)
 		if !ok {
 			return nil
 		}
@@ -41,7 +41,7 @@ func (x *Exec) ToolOf(method string, args json.RawMessage) string {
 	}
 	switch method {
 	case MethodCall, MethodCallValue:
-		id, _ := textArgument(list, 0)
+		id, _ := firstText(list)
 		if e, err := x.c.find(id); err == nil {
 			return e.id
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 )
@@ -159,9 +158,9 @@ func argument(args []json.RawMessage, i int) json.RawMessage {
 	return args[i]
 }
 
-// textArgument returns argument i when it is a string.
-func textArgument(args []json.RawMessage, i int) (string, bool) {
-	a := argument(args, i)
+// firstText returns the first argument when it is a string.
+func firstText(args []json.RawMessage) (string, bool) {
+	a := argument(args, 0)
 	if kindOf(a) != '"' {
 		return "", false
 	}
@@ -169,7 +168,7 @@ func textArgument(args []json.RawMessage, i int) (string, bool) {
 }
 
 func (x *Exec) search(args []json.RawMessage) (json.RawMessage, error) {
-	query, ok := textArgument(args, 0)
+	query, ok := firstText(args)
 	if !ok {
 		return nil, errSearchQuery
 	}
@@ -203,7 +202,7 @@ func (c *Catalog) searchLimit(options json.RawMessage) (int, error) {
 }
 
 func (x *Exec) describe(args []json.RawMessage) (json.RawMessage, error) {
-	id, ok := textArgument(args, 0)
+	id, ok := firstText(args)
 	if !ok {
 		return nil, errIDArgument(MethodDescribe)
 	}
@@ -219,7 +218,7 @@ func (x *Exec) describe(args []json.RawMessage) (json.RawMessage, error) {
 }
 
 func (x *Exec) beginTool(r Request, args []json.RawMessage) (*nested, error) {
-	id, ok := textArgument(args, 0)
+	id, ok := firstText(args)
 	if !ok {
 		return nil, errIDArgument(r.Method)
 	}
@@ -257,7 +256,7 @@ func (x *Exec) beginNamespace(r Request, args []json.RawMessage) (*nested, error
 
 // namespaceTarget reads the id and the path of a namespace call.
 func namespaceTarget(args []json.RawMessage) (id string, path []string, err error) {
-	id, ok := textArgument(args, 0)
+	id, ok := firstText(args)
 	if !ok {
 		return "", nil, errNamespaceID
 	}
@@ -275,5 +274,5 @@ func namespaceTarget(args []json.RawMessage) (id string, path []string, err erro
 }
 
 func errIDArgument(method string) error {
-	return fmt.Errorf("%s id must be a string.", method) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("%s id must be a string.", method)
 }

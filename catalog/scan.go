@@ -273,7 +273,7 @@ func quote(s string) string {
 // units counts the UTF-16 units of s, in which a JavaScript reader measures.
 func units(s string) int {
 	n := 0
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case c < 0x80 || c >= 0xc0 && c < 0xf0:
 			n++

@@ -1,5 +1,7 @@
 package catalog
 
+import "bytes"
+
 // schema is one level of a JSON Schema: what the renderers look at, as raw
 // JSON.
 type schema struct {
@@ -21,6 +23,9 @@ func parseSchema(raw []byte) (schema, bool) {
 	}
 	for key, value := range members(raw) {
 		s.keys++
+		if bytes.IndexByte(key, '\\') >= 0 {
+			key = []byte(keyText(key))
+		}
 		s.set(key, value)
 	}
 	return s, true
@@ -57,12 +62,16 @@ func (s *schema) set(key, value []byte) {
 	case "$dynamicRef", "$recursiveRef", "allOf", "patternProperties", "unevaluatedProperties",
 		"dependentSchemas", "dependencies", "if", "then", "else", "prefixItems", "unevaluatedItems":
 		s.partial = true
-	default:
-		if text := keyText(key); text != string(key) {
-			s.set([]byte(text), value)
-		}
 	}
 }
+
+// open reports whether the schema lets in properties that it does not name.
+func (s *schema) open() bool {
+	return string(s.additional) == "true" || kindOf(s.additional) == '{'
+}
+
+// closed reports whether it lets in no others.
+func (s *schema) closed() bool { return string(s.additional) == "false" }
 
 // nullableFits reports whether nullable is a boolean beside a type.
 func (s *schema) nullableFits() bool {

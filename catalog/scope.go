@@ -57,7 +57,7 @@ func (c *Catalog) bind(ctx context.Context, r *registration, s ScopeContext) (b 
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error("catalog: namespace scope panicked", "namespace", r.ID, "panic", p, "stack", string(debug.Stack()))
-			b, err = nil, fmt.Errorf("Code mode namespace %s failed to create its scope.", r.ID) //nolint:revive,staticcheck // the model sees this text
+			b, err = nil, guestErrorf("Code mode namespace %s failed to create its scope.", r.ID)
 		}
 	}()
 	scope, err := r.CreateScope(ctx, s)
@@ -96,7 +96,7 @@ var (
 // write appends one node.
 func (w *scopeWriter) write(v reflect.Value) error {
 	if w.nodes++; w.nodes > maxScopeNodes || len(w.out) > maxScopeBytes || len(w.path) > maxScopeDepth {
-		return fmt.Errorf("Code mode namespace scope is too large at %s.", w.at()) //nolint:revive,staticcheck // the model sees this text
+		return guestErrorf("Code mode namespace scope is too large at %s.", w.at())
 	}
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -105,7 +105,7 @@ func (w *scopeWriter) write(v reflect.Value) error {
 		return w.scalar(nil)
 	}
 	if v.Type() == markerType || v.Kind() == reflect.Pointer && v.Type().Elem() == markerType && !v.IsNil() {
-		m, _ := reflect.Indirect(v).Interface().(ToolMarker)
+		m, _ := reflect.TypeAssert[ToolMarker](reflect.Indirect(v))
 		return w.marker(m)
 	}
 	if v.Type().Implements(marshalerType) || v.Type().Implements(textType) {
@@ -151,9 +151,10 @@ func (w *scopeWriter) plain(v reflect.Value) error {
 			return w.scalar(nil)
 		}
 	case reflect.Func:
-		return fmt.Errorf("Code mode namespace function at %s must be a tool marker.", w.at()) //nolint:revive,staticcheck // the model sees this text
+		return guestErrorf("Code mode namespace function at %s must be a tool marker.", w.at())
 	case reflect.Chan, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128, reflect.Uintptr:
-		return fmt.Errorf("Code mode namespace value at %s is no data.", w.at()) //nolint:revive,staticcheck // the model sees this text
+		return guestErrorf("Code mode namespace value at %s is no data.", w.at())
+	default:
 	}
 	return w.scalar(v.Interface())
 }
@@ -163,13 +164,13 @@ func (w *scopeWriter) enter(v reflect.Value, n int, write func() error) error {
 	here := visit{v.Type(), v.Pointer(), n}
 	if v.Kind() != reflect.Slice || n > 0 {
 		if slices.Contains(w.open, here) {
-			return fmt.Errorf("Circular code mode namespace scope at %s.", w.at()) //nolint:revive,staticcheck // the model sees this text
+			return guestErrorf("Circular code mode namespace scope at %s.", w.at())
 		}
 	}
 	w.open = append(w.open, here)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
 	if len(w.open) > 4*maxScopeDepth {
-		return fmt.Errorf("Code mode namespace scope is too large at %s.", w.at()) //nolint:revive,staticcheck // the model sees this text
+		return guestErrorf("Code mode namespace scope is too large at %s.", w.at())
 	}
 	return write()
 }
@@ -268,7 +269,7 @@ func mapKey(k reflect.Value) (string, error) {
 	for k.Kind() == reflect.Interface {
 		k = k.Elem()
 	}
-	if t, ok := k.Interface().(encoding.TextMarshaler); ok {
+	if t, ok := reflect.TypeAssert[encoding.TextMarshaler](k); ok {
 		b, err := t.MarshalText()
 		return string(b), err
 	}
@@ -279,26 +280,30 @@ func mapKey(k reflect.Value) (string, error) {
 		return strconv.FormatInt(k.Int(), 10), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return strconv.FormatUint(k.Uint(), 10), nil
+	default:
+		return "", fmt.Errorf("a map key of type %v is no text", k.Type())
 	}
-	return "", fmt.Errorf("a map key of type %v is no text", k.Type())
 }
 
-// structure writes the exported fields under their JSON names.
+// structure writes the exported fields under their JSON names. Fields of
+// embedded structs appear as fields of the outer one.
 func (w *scopeWriter) structure(v reflect.Value) error {
 	w.out = append(w.out, `["o",[`...)
 	first := true
+	var names []string
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "-" || f.Anonymous && name == "" && reflect.Indirect(reflect.New(f.Type)).Kind() == reflect.Struct {
-			continue
-		}
 		value, err := v.FieldByIndexErr(f.Index)
-		if err != nil || strings.Contains(options, "omitempty") && value.IsZero() {
+		if err != nil || !f.IsExported() || name == "-" && options == "" || name == "" && embedsStruct(&f) || omitted(value, options) {
 			continue
 		}
 		if name == "" {
 			name = f.Name
 		}
+		if slices.Contains(names, name) {
+			continue // the outermost field has the name
+		}
+		names = append(names, name)
 		if err := w.memberOf(name, value, &first); err != nil {
 			return err
 		}
@@ -307,9 +312,37 @@ func (w *scopeWriter) structure(v reflect.Value) error {
 	return nil
 }
 
+func embedsStruct(f *reflect.StructField) bool {
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return f.Anonymous && t.Kind() == reflect.Struct
+}
+
+// omitted reports whether the options of the JSON tag leave a value out.
+func omitted(v reflect.Value, options string) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		if o == "omitzero" && v.IsZero() {
+			return true
+		}
+		if o != "omitempty" {
+			continue
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+		case reflect.Map, reflect.Slice, reflect.Array, reflect.String:
+			return v.Len() == 0
+		default:
+			return v.IsZero()
+		}
+	}
+	return false
+}
+
 func (w *scopeWriter) memberOf(key string, value reflect.Value, first *bool) error {
 	if !validSegment(key) {
-		return fmt.Errorf("Invalid code mode namespace path segment: %s", shown(key)) //nolint:revive,staticcheck // the model sees this text
+		return guestErrorf("Invalid code mode namespace path segment: %s", shown(key))
 	}
 	if !*first {
 		w.out = append(w.out, ',')
@@ -385,7 +418,7 @@ func (x *Exec) mapInput(b *boundNamespace, m ToolMarker, args []json.RawMessage)
 	defer func() {
 		if p := recover(); p != nil {
 			x.c.log.Error("catalog: namespace input mapper panicked", "namespace", b.reg.ID, "panic", p, "stack", string(debug.Stack()))
-			input, err = nil, fmt.Errorf("Code mode namespace %s failed to map its arguments.", b.reg.ID) //nolint:revive,staticcheck // the guest sees this text
+			input, err = nil, guestErrorf("Code mode namespace %s failed to map its arguments.", b.reg.ID)
 		}
 	}()
 	input, err = m.Input(args)
@@ -395,7 +428,7 @@ func (x *Exec) mapInput(b *boundNamespace, m ToolMarker, args []json.RawMessage)
 	case len(input) == 0:
 		return json.RawMessage("{}"), nil
 	case !usableJSON(input):
-		return nil, fmt.Errorf("Code mode namespace %s mapped its arguments to invalid JSON.", b.reg.ID) //nolint:revive,staticcheck // the guest sees this text
+		return nil, guestErrorf("Code mode namespace %s mapped its arguments to invalid JSON.", b.reg.ID)
 	}
 	return input, nil
 }
@@ -405,12 +438,12 @@ func (x *Exec) mapInput(b *boundNamespace, m ToolMarker, args []json.RawMessage)
 func (x *Exec) target(id string, path []string) (*boundNamespace, *entry, ToolMarker, error) {
 	i := slices.IndexFunc(x.namespaces, func(b *boundNamespace) bool { return b.reg.ID == id })
 	if i < 0 || !x.c.cfg.Namespaces.holds(x.namespaces[i].reg) {
-		return nil, nil, ToolMarker{}, fmt.Errorf("Unknown code mode namespace: %s", shown(id)) //nolint:revive,staticcheck // the guest sees this text
+		return nil, nil, ToolMarker{}, guestErrorf("Unknown code mode namespace: %s", shown(id))
 	}
 	b := x.namespaces[i]
 	for _, s := range path {
 		if !validSegment(s) {
-			return nil, nil, ToolMarker{}, fmt.Errorf("Invalid code mode namespace path segment: %s", shown(s)) //nolint:revive,staticcheck // the guest sees this text
+			return nil, nil, ToolMarker{}, guestErrorf("Invalid code mode namespace path segment: %s", shown(s))
 		}
 	}
 	m, ok := b.markers[pathKey(path)]
@@ -419,11 +452,11 @@ func (x *Exec) target(id string, path []string) (*boundNamespace, *entry, ToolMa
 	}
 	e := x.c.pluginTool(b.reg.plugin, m.Tool)
 	if e == nil || !slices.Contains(b.reg.RequiredTools, m.Tool) {
-		return nil, nil, ToolMarker{}, fmt.Errorf("Code mode namespace %s targets undeclared tool: %s", shown(id), shown(m.Tool)) //nolint:revive,staticcheck // the guest sees this text
+		return nil, nil, ToolMarker{}, guestErrorf("Code mode namespace %s targets undeclared tool: %s", shown(id), shown(m.Tool))
 	}
 	return b, e, m, nil
 }
 
 func errNotCallable(path []string) error {
-	return fmt.Errorf("Code mode namespace path is not callable: %s", shown(strings.Join(path, pathSeparator))) //nolint:revive,staticcheck // the guest sees this text
+	return guestErrorf("Code mode namespace path is not callable: %s", shown(strings.Join(path, pathSeparator)))
 }
