@@ -82,7 +82,7 @@ func (w *fakeWorker) Write(m ipc.Message, _ time.Time) error {
 func (w *fakeWorker) Read(budget *int64) (ipc.Message, error) {
 	select {
 	case m := <-w.out:
-		*budget -= 10
+		*budget -= 1024
 		if *budget < 0 {
 			return nil, ipc.ErrBudget
 		}

@@ -1,9 +1,7 @@
 package pool
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -65,43 +63,4 @@ func (p *Pool) Stats() Stats {
 		s.LastFailure = p.lastErr.Error()
 	}
 	return s
-}
-
-// WorkerInfo is a worker as the pool sees it at one moment.
-type WorkerInfo struct {
-	ID    string
-	PID   int
-	State State
-	// Since is when it came into this state.
-	Since time.Time
-	// Runs are those begun, Session their owner, "" while unused.
-	Runs    int
-	Session string
-}
-
-// Workers lists the workers that have a process: those that wait for a run
-// first, then by age.
-func (p *Pool) Workers() []WorkerInfo {
-	p.mu.Lock()
-	all := make([]*entry, 0, len(p.entries))
-	for e := range p.entries {
-		if e.worker != nil {
-			all = append(all, e)
-		}
-	}
-	slices.SortFunc(all, func(a, b *entry) int {
-		if ra, rb := a.state == Ready, b.state == Ready; ra != rb {
-			if ra {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.number, b.number)
-	})
-	out := make([]WorkerInfo, len(all))
-	for i, e := range all {
-		out[i] = WorkerInfo{ID: e.name, PID: e.pid, State: e.state, Since: e.since, Runs: e.runs, Session: e.bound.session}
-	}
-	p.mu.Unlock()
-	return out
 }

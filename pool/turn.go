@@ -14,6 +14,11 @@ const (
 	// writeTimeout is how long a worker may leave a message unread; a large one
 	// gets another writeTimeoutPer for each writePer of its bytes.
 	writeTimeout = 5 * time.Second
+	// framingBytes and one framingPart-th of a budget are what the framing of
+	// honest messages may add to it. Frames have heads of 11 bytes at most,
+	// and carry up to 256 KiB.
+	framingBytes = 16 << 10
+	framingPart  = 1024
 	// reportTimeout is how long the facts about a death are waited for once
 	// the death itself is certain.
 	reportTimeout = 2 * time.Second
@@ -24,8 +29,9 @@ const (
 // items of every *ipc.Output on the way go to output, in order; output may be
 // nil when none can come. The items and the message are the caller's.
 //
-// budget bounds the bytes that the worker may send in this turn. Order, size
-// and every JSON text are checked; what a text means is not.
+// budget bounds the bytes that the worker may send in this turn; the bytes of
+// the framing come on top. Order, size and every JSON text are checked; what a
+// text means is not.
 //
 // When ctx ends the worker is killed at once, whatever it does. The error is
 // an *EndError if the worker has ended: its Err wraps the cause of ctx, the
@@ -44,7 +50,7 @@ func (l *Lease) Turn(ctx context.Context, m ipc.Message, budget int64, output fu
 	}
 	l.speaking.Store(true)
 	stop := context.AfterFunc(ctx, func() { l.kill(ctx) })
-	l.budget = budget
+	l.budget = budget + budget/framingPart + framingBytes
 	answer, bad := l.converse(m, output)
 	inTime := stop()
 	l.speaking.Store(false)
