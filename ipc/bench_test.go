@@ -85,7 +85,7 @@ func BenchmarkSocketExec(b *testing.B) {
 		send(b, sup, m)
 		receive[*Done](b, sup)
 	}
-	sup.Close()
+	closeAll(b, sup)
 	<-ended
 }
 
@@ -102,7 +102,7 @@ func BenchmarkSocketParked(b *testing.B) {
 	for b.Loop() {
 		receive[*Parked](b, sup)
 	}
-	sup.Close()
+	closeAll(b, sup)
 	<-ended
 }
 

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"runtime"
+	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,7 @@ func TestManyLargeBlobs(t *testing.T) {
 func feed(t *testing.T, b []byte) *Conn {
 	t.Helper()
 	f, d := newSockets(t)
+	d.block()
 	sup := NewConn(f, Supervisor)
 	done := make(chan error, 1)
 	go func() {
@@ -63,8 +65,10 @@ func feed(t *testing.T, b []byte) *Conn {
 		done <- errors.Join(err, d.Close())
 	}()
 	t.Cleanup(func() {
-		sup.Close()
-		<-done // a peer that was left behind has an error of its own
+		closeAll(t, sup)
+		if err := <-done; err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
 	})
 	return sup
 }
@@ -193,7 +197,7 @@ func TestWorkerRefusesAWorkersMessages(t *testing.T) {
 
 func TestBudget(t *testing.T) {
 	for _, size := range []int{10, MaxInline + 1, MaxChunk + 1} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			in := wireOf(t, &Done{Value: make([]byte, size)})
 			exact := int64(len(in))
 			if _, err := feed(t, in).Read(&exact); err != nil || exact != 0 {
@@ -234,7 +238,7 @@ func TestBlobGrowsAsItComes(t *testing.T) {
 func TestReadDribble(t *testing.T) {
 	f, d := newSockets(t)
 	c := NewConn(f, Supervisor)
-	t.Cleanup(func() { c.Close(); d.Close() })
+	t.Cleanup(func() { closeAll(t, c, d) })
 	in := wireOf(t, &Done{Value: []byte(`"slow"`)})
 	done := make(chan error, 1)
 	go func() {
@@ -259,14 +263,15 @@ func TestFrameTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, peer := net.Pipe()
 		c := NewConn(f, Supervisor)
-		defer c.Close()
-		defer peer.Close()
+		defer closeAll(t, c, peer)
 		in := wireOf(t, &Done{Value: []byte("1")})
 		go func() {
-			time.Sleep(10 * FrameTimeout)
-			peer.Write(in)
-			time.Sleep(10 * FrameTimeout)
-			peer.Write(in[:len(in)-1])
+			for _, part := range [][]byte{in, in[:len(in)-1]} {
+				time.Sleep(10 * FrameTimeout)
+				if _, err := peer.Write(part); err != nil {
+					t.Error(err)
+				}
+			}
 		}()
 		receive[*Done](t, c)
 		began := time.Now()
@@ -283,8 +288,7 @@ func TestFrameTimeout(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	f, d := newSockets(t)
 	c := NewConn(f, Supervisor)
-	defer c.Close()
-	defer d.Close()
+	defer closeAll(t, c, d)
 	// Small messages fit into the socket's buffer; nobody reads them.
 	send(t, c, &Start{})
 	big := &Start{Source: make([]byte, 8<<20)}
@@ -317,15 +321,17 @@ func TestCloseWakesRead(t *testing.T) {
 		_, err := sup.Read(nil)
 		done <- err
 	}()
-	sup.Close()
+	closeAll(t, sup)
 	if err := <-done; !errors.Is(err, os.ErrClosed) || errors.Is(err, ErrProtocol) {
 		t.Errorf("err = %v", err)
 	}
 }
 
 func TestWriteToTheDead(t *testing.T) {
-	sup, wrk := newPair(t)
-	wrk.Close()
+	f, d := newSockets(t)
+	sup := NewConn(f, Supervisor)
+	defer closeAll(t, sup)
+	closeAll(t, d)
 	if err := sup.Write(&Go{}, time.Now().Add(time.Second)); err == nil || errors.Is(err, ErrUnsendable) {
 		t.Errorf("err = %v", err)
 	}

@@ -46,7 +46,7 @@ func (d *decoder) message(frame []byte, from Side) (Message, error) {
 	d.late, d.err = d.late[:0], nil
 
 	fields := d.list(1 << 8)
-	k := Kind(d.uintTo(uint64(kindChunk)))
+	k := Kind(d.uint8(uint8(kindChunk)))
 	if d.err != nil {
 		return nil, protocolError("head: %w", d.err)
 	}
@@ -163,6 +163,10 @@ func (d *decoder) uintTo(limit uint64) uint64 {
 		return 0
 	}
 	return v
+}
+
+func (d *decoder) uint8(limit uint8) uint8 {
+	return uint8(d.uintTo(uint64(limit))) //nolint:gosec // bounded
 }
 
 func (d *decoder) uint32() uint32 {

@@ -12,8 +12,7 @@ import (
 // A worker's end may arrive non-blocking; no worker could live with EAGAIN.
 func TestDescriptorIsMadeBlocking(t *testing.T) {
 	f, d := newSockets(t)
-	defer f.Close()
-	defer d.Close()
+	defer closeAll(t, f, d)
 	if _, err := d.Read(make([]byte, 1)); !errors.Is(err, syscall.EAGAIN) {
 		t.Fatalf("before: %v", err)
 	}

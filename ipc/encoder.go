@@ -79,7 +79,7 @@ func (e *encoder) uint(v uint64) { e.keep(e.mp.EncodeUint(v)) }
 
 // time sends a duration, cut to the range of the wire.
 func (e *encoder) time(d time.Duration) {
-	e.uint(uint64(min(max(d, 0), MaxTime))) //nolint:gosec // not negative
+	e.uint(uint64(min(max(d, 0), MaxTime)))
 }
 
 // timer sends a duration that may be NoTimer.

@@ -70,10 +70,10 @@ func samples() []Message {
 }
 
 // wireOf returns the bytes of a message.
-func wireOf(t testing.TB, m Message) []byte {
-	t.Helper()
+func wireOf(tb testing.TB, m Message) []byte {
+	tb.Helper()
 	var b wire
-	send(t, NewConn(&b, m.Kind().Sender()), m)
+	send(tb, NewConn(&b, m.Kind().Sender()), m)
 	return b.Bytes()
 }
 

@@ -12,18 +12,18 @@ type Turn struct {
 type phase uint8
 
 const (
-	phaseNew    phase = iota // Boot is due
-	phaseJail                // Gate is due
-	phaseGate                // Go is due
-	phaseSeal                // Receipt is due
-	phaseFresh               // a new VM: a run may begin
-	phaseRun                 // the worker's turn
-	phaseNeed                // the guest waits for a part of the catalog
-	phaseIdle                // the guest waits for results or timers
-	phasePark                // Parked or Failed is due
-	phaseKept                // as idle; the snapshot was too large
-	phaseOver                // the run is over, the VM used up
-	phaseReset               // Ready is due
+	phaseNew   phase = iota // Boot is due
+	phaseJail               // Gate is due
+	phaseGate               // Go is due
+	phaseSeal               // Receipt is due
+	phaseFresh              // a new VM: a run may begin
+	phaseRun                // the worker's turn
+	phaseNeed               // the guest waits for a part of the catalog
+	phaseIdle               // the guest waits for results or timers
+	phasePark               // Parked or Failed is due
+	phaseKept               // as idle; the snapshot was too large
+	phaseOver               // the run is over, the VM used up
+	phaseReset              // Ready is due
 )
 
 var phaseNames = [...]string{
@@ -110,6 +110,7 @@ func (t *Turn) Step(m Message) error {
 		t.at = t.failed(m)
 	case KindDone, KindParked:
 		t.at = phaseOver
+	default: // Output leaves the turn where it is
 	}
 	return nil
 }

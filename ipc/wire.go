@@ -171,7 +171,7 @@ func (m *Start) encode(e *encoder) {
 
 func (m *Start) decode(d *decoder) {
 	d.blob(&m.Source)
-	m.Language = Language(d.uintTo(uint64(TypeScript)))
+	m.Language = Language(d.uint8(uint8(TypeScript)))
 	m.TimeLeft = d.time()
 	m.Limits.decode(d)
 	m.Seed = d.uint()
@@ -219,7 +219,7 @@ func (m *Settle) decode(d *decoder) {
 func (e *encoder) part(p Part) { e.uint(uint64(p)) }
 
 func (d *decoder) part() Part {
-	p := Part(d.uintTo(uint64(PartNamespaces)))
+	p := Part(d.uint8(uint8(PartNamespaces)))
 	if d.err == nil && p == 0 {
 		d.fail("part 0")
 	}
@@ -360,7 +360,7 @@ func (m *Failed) encode(e *encoder) {
 }
 
 func (m *Failed) decode(d *decoder) {
-	m.Failure = Failure(d.uintTo(uint64(FailRestore)))
+	m.Failure = Failure(d.uint8(uint8(FailRestore)))
 	if d.err == nil && m.Failure == 0 {
 		d.fail("failure 0")
 	}

@@ -75,7 +75,7 @@ func ParseHeader(b []byte, maxMemory uint64) (Header, error) {
 		return Header{}, damaged("stack pointer %d beyond the memory", h.StackPointer)
 	case uint64(h.Pages) > h.MemoryBytes/PageBytes:
 		return Header{}, damaged("%d changed pages of %d", h.Pages, h.MemoryBytes/PageBytes)
-	case uint64(h.BodyBytes) != uint64(len(b)-HeaderBytes):
+	case uint64(h.BodyBytes) != uint64(len(b)-HeaderBytes): //nolint:gosec // b holds a header
 		return Header{}, damaged("body of %d bytes, not %d", len(b)-HeaderBytes, h.BodyBytes)
 	}
 	return h, nil

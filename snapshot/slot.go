@@ -126,6 +126,7 @@ func (sl *Slot) Extend(ttl time.Duration) {
 			sl.stopLocked()
 			sl.startLocked(ttl)
 		}
+	default: // nothing expires
 	}
 }
 

@@ -202,14 +202,17 @@ func forge(h Header, body []byte) []byte {
 	return append(b, body...)
 }
 
-func deflate(t testing.TB, raw []byte) []byte {
-	t.Helper()
+func deflate(tb testing.TB, raw []byte) []byte {
+	tb.Helper()
 	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(windowBytes))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer z.Close()
-	return z.EncodeAll(raw, nil)
+	out := z.EncodeAll(raw, nil)
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out
 }
 
 func TestApplyRefuses(t *testing.T) {

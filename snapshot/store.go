@@ -218,6 +218,7 @@ func (s *Store) countLocked(st State, n int) {
 		s.stats.Parked += n
 	case Claimed:
 		s.stats.Claimed += n
+	default: // the others are not counted
 	}
 }
 

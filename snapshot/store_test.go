@@ -299,7 +299,7 @@ func TestExpiry(t *testing.T) {
 		if _, _, ok := s.Peek(id); !ok {
 			t.Error("gone before its time")
 		}
-		time.Sleep(1) // the rest
+		time.Sleep(time.Nanosecond) // the rest
 		refuse(t, s, id, ErrUnknown)
 		synctest.Wait()
 		if at := <-expired; at.Sub(began) != time.Minute+time.Hour {
@@ -341,7 +341,7 @@ func TestExtend(t *testing.T) {
 		if gone(id) {
 			t.Error("not extended while claimed")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if !gone(id) {
 			t.Error("never expires")
 		}
@@ -434,15 +434,15 @@ func TestArenaDensity(t *testing.T) {
 func TestArenaSizes(t *testing.T) {
 	s := newTestStore(t, StoreConfig{MaxRuns: 100})
 	for i, n := range []int{1, blockUnit - 1, blockUnit, blockUnit + 1, smallBlock - 1, smallBlock, smallBlock + 1, slabBytes, 3 << 20} {
-		var want [][]byte
-		var slots []*Slot
-		for j := range 10 { // two slabs of the larger ones
+		const count = 10 // two slabs of the larger ones
+		want, slots := make([][]byte, count), make([]*Slot, count)
+		for j := range count {
 			snap := noise(n, uint64(10*i+j))
 			sl := reserve(t, s)
 			if _, err := sl.Park(snap, time.Hour, nil, nil); err != nil {
 				t.Fatal(err)
 			}
-			want, slots = append(want, snap), append(slots, sl)
+			want[j], slots[j] = snap, sl
 		}
 		for j, sl := range slots {
 			if _, snap, err := s.Claim(sl.ID()); err != nil || !bytes.Equal(snap, want[j]) {
