@@ -1,0 +1,299 @@
+package cellblock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/catalog"
+	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/snapshot"
+)
+
+// cell is one program from its Exec to its end, through all its waits. One
+// visit at a time drives it; nested calls settle it from their own goroutines.
+type cell struct {
+	run      *Run
+	callID   string // of the exec; the parent of every nested call
+	settings *CodeMode
+	program  program
+	catalog  *catalog.Exec
+
+	// ctx is the parent of the nested calls: it outlives the Exec that parks
+	// and ends with the cell.
+	ctx    context.Context //nolint:containedctx // the cell's life spans several calls of the API
+	cancel context.CancelFunc
+	calls  sync.WaitGroup
+	ended  sync.Once
+
+	// Owned by the visit.
+	output      []json.RawMessage
+	outputBytes int64 // of the JSON list
+	overflowed  bool
+	omitted     int64
+	timer       time.Time // next due; zero: none
+	lastID      uint32
+	slot        *snapshot.Slot // nil until the first park
+	started     bool
+	snapBytes   int64
+	peakBytes   int64
+
+	mu        sync.Mutex // guards the fields below
+	state     State
+	pending   map[uint32]*nested  // unsettled
+	arrived   []ipc.Settled       // settled, not delivered, in completion order
+	held      int64               // bytes of arrived
+	approvals map[uint32]struct{} // calls whose approval is open
+	wake      chan struct{}       // something above has changed; capacity 1
+	sent      []PendingCall       // every call that was dispatched
+}
+
+// nested is one request of the guest that has no answer yet.
+type nested struct {
+	call  ipc.Call
+	shown PendingCall
+}
+
+const (
+	methodYield = "yield"
+	// emptyListBytes is the length of "[]", the smallest output list.
+	emptyListBytes = 2
+)
+
+func (r *Run) newCell(ctx context.Context, callID string, p program, exec *catalog.Exec) *cell {
+	c := &cell{
+		run: r, callID: callID, settings: &r.settings, program: p, catalog: exec,
+		state: StateRunning, outputBytes: emptyListBytes,
+		pending: map[uint32]*nested{}, approvals: map[uint32]struct{}{}, wake: make(chan struct{}, 1),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return c
+}
+
+// start is the message that begins the cell in a fresh worker.
+func (c *cell) start(left time.Duration) (*ipc.Start, error) {
+	var seed [8]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, fmt.Errorf("draw a seed: %w", err)
+	}
+	return &ipc.Start{
+		Source: c.program.source, Language: c.program.language, TimeLeft: left, Limits: c.settings.limits(),
+		Seed: binary.LittleEndian.Uint64(seed[:]) | 1, RestartSafe: c.program.restartSafe, Swarm: c.run.swarm() != nil,
+		Catalog: c.catalog.Digest(), Globals: c.catalog.Globals(),
+	}, nil
+}
+
+// part answers the worker's question for a part of the catalog.
+func (c *cell) part(need *ipc.Need) ([]byte, error) {
+	name, ok := map[ipc.Part]string{
+		ipc.PartTools: catalog.PartTools, ipc.PartShortcuts: catalog.PartShortcuts, ipc.PartMCP: catalog.PartMCP,
+		ipc.PartMCPSchemas: catalog.PartMCPSchemas, ipc.PartAPI: catalog.PartAPI, ipc.PartNamespaces: catalog.PartNamespaces,
+	}[need.Part]
+	if !ok || need.Catalog != c.catalog.Digest() {
+		return nil, lied("part %d of another catalog", need.Part)
+	}
+	return c.catalog.Part(name)
+}
+
+// addOutput keeps the items that fit under the limit and notes that some did
+// not.
+func (c *cell) addOutput(items [][]byte) {
+	c.started = true
+	for _, item := range items {
+		size := int64(len(item))
+		if len(c.output) > 0 {
+			size++ // the comma
+		}
+		if c.overflowed || c.outputBytes+size > c.settings.MaxOutputBytes {
+			c.overflowed = true
+			continue
+		}
+		c.output = append(c.output, json.RawMessage(item))
+		c.outputBytes += size
+	}
+}
+
+// admit checks what an idle worker says it has asked for. The worker's word is
+// compared with the cell's own record and never used in its place: a request
+// that an honest worker cannot make is errLied, a broken rule of the contract
+// a failure. Nothing is started yet.
+func (c *cell) admit(m *ipc.Idle) (*failure, error) {
+	if c.overflowed {
+		return errorOutputLimit(), nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if int64(len(c.pending)+len(m.Calls)) > c.settings.MaxPendingToolCalls {
+		return nil, lied("%d pending calls of at most %d", len(c.pending)+len(m.Calls), c.settings.MaxPendingToolCalls)
+	}
+	for i := range m.Calls {
+		call := m.Calls[i]
+		if call.ID <= c.lastID {
+			return nil, lied("call id %d after %d", call.ID, c.lastID)
+		}
+		if !c.run.knowsMethod(call.Method) {
+			return nil, lied("method %q", call.Method)
+		}
+		c.lastID = call.ID
+		if c.program.restartSafe {
+			if err := c.run.restartSafe(c.catalog, call); err != nil {
+				return invalid(err.Error()), nil
+			}
+		}
+		c.pending[call.ID] = &nested{call: call, shown: PendingCall{
+			ID: strconv.FormatUint(uint64(call.ID), 10), Method: call.Method, Tool: c.catalog.ToolOf(call.Method, call.Args),
+		}}
+	}
+	if len(c.pending) == 0 && len(c.arrived) == 0 && m.NextTimer == ipc.NoTimer {
+		return nil, lied("idle with nothing pending")
+	}
+	c.timer = time.Time{}
+	if m.NextTimer >= 0 {
+		c.timer = time.Now().Add(m.NextTimer)
+	}
+	return nil, nil
+}
+
+// dispatch starts the calls of one leg together.
+func (c *cell) dispatch(calls []ipc.Call) {
+	for _, call := range calls {
+		if call.Method == methodYield {
+			continue // settled by the next wait
+		}
+		c.mu.Lock()
+		c.sent = append(c.sent, c.pending[call.ID].shown)
+		c.mu.Unlock()
+		ready := c.run.prepare(c, call)
+		c.calls.Go(func() { c.settle(call.ID, ready.Run(c.ctx)) }) // ends when the call does
+	}
+}
+
+// settle records the outcome of a call. An outcome that nobody waits for any
+// more is dropped.
+func (c *cell) settle(id uint32, o catalog.Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.pending[id]; !ok || c.ctx.Err() != nil {
+		return
+	}
+	delete(c.pending, id)
+	delete(c.approvals, id)
+	c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: o.OK, Value: o.Value})
+	c.held += int64(len(o.Value))
+	c.nudge()
+}
+
+// approval notes that the approval of a call is open or decided.
+func (c *cell) approval(id uint32, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if open {
+		c.approvals[id] = struct{}{}
+	} else {
+		delete(c.approvals, id)
+	}
+	c.nudge()
+}
+
+// nudge wakes the visit. The lock is held.
+func (c *cell) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// settleYields answers every pending yield; a wait does so when it begins.
+func (c *cell) settleYields() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, n := range c.pending {
+		if n.call.Method != methodYield {
+			continue
+		}
+		delete(c.pending, id)
+		c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: true, Value: yielded(n.call.Args)})
+	}
+}
+
+// yielded is what yield_control resolves to: its reason, or null.
+func yielded(args json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	reason := json.RawMessage("null")
+	if json.Unmarshal(args, &list) == nil && len(list) > 0 {
+		reason = list[0]
+	}
+	return append(append(json.RawMessage(`{"status":"yielded","reason":`), reason...), '}')
+}
+
+// take returns what has arrived and forgets it.
+func (c *cell) take() []ipc.Settled {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := c.arrived
+	c.arrived, c.held = nil, 0
+	return batch
+}
+
+// waiting is what a cell waits for, as one consistent view.
+type waiting struct {
+	arrived, pending, yields, approvals int
+	held                                int64
+	calls                               []PendingCall // unsettled, yields left out, in order of their ids
+}
+
+func (c *cell) waitingFor() waiting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := waiting{arrived: len(c.arrived), pending: len(c.pending), approvals: len(c.approvals), held: c.held}
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		if n := c.pending[id]; n.call.Method == methodYield {
+			w.yields++
+		} else {
+			w.calls = append(w.calls, n.shown)
+		}
+	}
+	return w
+}
+
+// timerDue says whether a timer of the guest is due.
+func (c *cell) timerDue() bool { return !c.timer.IsZero() && !time.Now().Before(c.timer) }
+
+// dispatched lists the nested calls that reached a tool.
+func (c *cell) dispatched() []PendingCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]PendingCall{}, c.sent...)
+}
+
+// shut ends the cell from outside: at once when nobody drives it, else through
+// the visit that does.
+func (c *cell) shut() {
+	c.mu.Lock()
+	parked := c.state == StateWaiting
+	c.mu.Unlock()
+	c.cancel()
+	if parked {
+		c.end(StateAborted)
+	}
+}
+
+// end cancels the calls of the cell and frees its slot. It may be called
+// again, and from the expiry of the slot.
+func (c *cell) end(s State) {
+	c.ended.Do(func() {
+		c.moveTo(s)
+		c.cancel()
+		if c.slot != nil {
+			c.slot.Release()
+		}
+		c.run.forget(c)
+	})
+}

@@ -1,0 +1,163 @@
+package cellblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/pool"
+)
+
+// WallStatus is what the doctor found of one wall.
+type WallStatus string
+
+// The findings.
+const (
+	WallStanding WallStatus = "standing"      // seen or reported up
+	WallWaived   WallStatus = "waived"        // not there, and the operator said it may be missing
+	WallAbsent   WallStatus = "not available" // not there, waived by itself on this machine
+	WallMissing  WallStatus = "missing"       // not there, so nothing starts
+	WallUnknown  WallStatus = "not reached"   // the start ended before it
+)
+
+// WallReport is one line of the doctor's table.
+type WallReport struct {
+	Wall   jail.Wall  `json:"wall"`
+	Status WallStatus `json:"status"`
+	// Keeps says what the wall keeps away, How how it was verified or what
+	// was in the way.
+	Keeps string `json:"keeps"`
+	How   string `json:"how"`
+	// Remedy, Waiver and Cost are set when the wall is missing: what would
+	// help, the line of the configuration that goes without it, what that
+	// costs. Waiver is empty for a wall that stands in every jail.
+	Remedy string `json:"remedy,omitempty"`
+	Waiver string `json:"waiver,omitempty"`
+	Cost   string `json:"cost,omitempty"`
+}
+
+// Report is what the doctor found.
+type Report struct {
+	// OK says that a start under the configuration succeeds.
+	OK bool `json:"ok"`
+	// Error says why it does not.
+	Error string `json:"error,omitempty"`
+	// Waive is the shortest jail.waive under which a start succeeded, with
+	// what is waived already; empty when OK or when none did.
+	Waive []jail.Wall  `json:"waive,omitempty"`
+	Walls []WallReport `json:"walls"`
+}
+
+// Doctor finds out by doing whether a start under the configuration succeeds:
+// it starts a supervisor and one worker, which builds the whole jail, looks at
+// it from outside, and ends it. When a wall is missing it goes on without that
+// wall, for the report only, so that one look names everything that is
+// missing.
+func Doctor(ctx context.Context, cfg Config) Report {
+	// What stands in the way goes into the report, not into a log.
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Pool.Warm, cfg.Pool.Max = 1, 1
+	missing := map[jail.Wall]*jail.WallError{}
+	report := Report{OK: true}
+	wanted := cfg.Jail
+	var states []jail.State
+	for {
+		var err error
+		if states, err = tryStart(ctx, cfg); err == nil {
+			break
+		}
+		if report.OK {
+			report.OK, report.Error = false, err.Error()
+		}
+		wall := missingWall(err)
+		if wall == nil || missing[wall.Wall] != nil || wall.Waiver() == "" || ctx.Err() != nil {
+			if wall != nil {
+				missing[wall.Wall] = wall
+			}
+			report.Error = err.Error()
+			states = nil
+			break
+		}
+		missing[wall.Wall] = wall
+		cfg.Jail.Waive = append(slices.Clone(cfg.Jail.Waive), wall.Wall)
+	}
+	if !report.OK && states != nil {
+		report.Waive = cfg.Jail.Waive
+	}
+	report.Walls = tabulate(wanted, missing, states)
+	return report
+}
+
+// tryStart starts one worker under the configuration and returns its walls.
+func tryStart(ctx context.Context, cfg Config) (states []jail.State, err error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	lease, err := s.pool.Acquire(ctx, pool.Want{Session: "doctor"})
+	if err != nil {
+		return nil, fmt.Errorf("take a worker: %w", err)
+	}
+	defer lease.Release()
+	return lease.Info().Walls, nil
+}
+
+// missingWall returns the wall that a start failed at, nil for another cause.
+func missingWall(err error) *jail.WallError {
+	var wall *jail.WallError
+	if errors.As(err, &wall) {
+		return wall
+	}
+	var start *pool.StartError
+	if errors.As(err, &start) && start.Wall != "" {
+		return &jail.WallError{Wall: start.Wall, Err: start.Err}
+	}
+	return nil
+}
+
+func tabulate(wanted jail.Policy, missing map[jail.Wall]*jail.WallError, states []jail.State) []WallReport {
+	var lines []WallReport
+	for _, w := range jail.Walls() {
+		line := WallReport{Wall: w, Status: WallUnknown, Keeps: w.Keeps()}
+		for _, s := range states {
+			if s.Wall != w {
+				continue
+			}
+			line.How = s.Detail
+			switch {
+			case s.Up:
+				line.Status = WallStanding
+			case wanted.Waived(w):
+				line.Status = WallWaived
+			default:
+				line.Status = WallAbsent
+			}
+		}
+		if m := missing[w]; m != nil {
+			line.Status, line.How = WallMissing, m.Err.Error()
+			line.Remedy, line.Cost = m.Remedy(), w.Cost()
+			if m.Waiver() != "" {
+				line.Waiver = waiveLine(append(slices.Clone(wanted.Waive), w))
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// waiveLine is the line of the configuration for a list of waived walls.
+func waiveLine(walls []jail.Wall) string {
+	quoted := make([]string, len(walls))
+	for i, w := range walls {
+		quoted[i] = fmt.Sprintf("%q", w)
+	}
+	return "jail: { waive: [" + strings.Join(quoted, ", ") + "] }"
+}

@@ -1,0 +1,250 @@
+package cellblock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/pool"
+)
+
+// The texts of failures that more than one place gives.
+const (
+	textTimeout = "code mode timeout exceeded"
+	textAborted = "code mode execution aborted"
+	textOutput  = "code mode output limit exceeded"
+	textModule  = "code mode module access is disabled."
+)
+
+// maxErrorBytes is where the error text of a result is cut.
+const maxErrorBytes = 8 << 10
+
+// errLied is wrapped by every error that says that a worker sent what an
+// honest one cannot send.
+var errLied = errors.New("worker broke the protocol")
+
+func lied(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errLied, fmt.Errorf(format, args...))
+}
+
+func unavailable(why string) string { return "code mode runtime is unavailable: " + why }
+
+// endText says how a worker ended. What it wrote on stderr and where it lives
+// is for the log, not for the model.
+func endText(e *pool.EndError) string {
+	switch {
+	case e.End == pool.EndSyscallDenied && e.Syscall >= 0:
+		return fmt.Sprintf("the worker was killed for system call %d", e.Syscall)
+	case e.End == pool.EndSyscallDenied:
+		return "the worker was killed for a forbidden system call"
+	case e.End == pool.EndProtocol:
+		return "the worker broke the protocol and was killed"
+	case e.Signal != 0:
+		return fmt.Sprintf("the worker was killed by signal %d (%v)", int(e.Signal), e.Signal)
+	case e.Exit >= 0:
+		return fmt.Sprintf("the worker exited with status %d", e.Exit)
+	default:
+		return "the worker is gone"
+	}
+}
+
+func errorOutputLimit() *failure { return &failure{code: CodeOutputLimit, text: textOutput} }
+
+// done is the result of a cell that returned.
+func (v *visit) done(m *ipc.Done) Result {
+	v.stats(m.Stats)
+	c := v.cell
+	c.started = true
+	if c.overflowed || int64(len(m.Value)) > c.settings.MaxOutputBytes {
+		return v.fail(errorOutputLimit())
+	}
+	v.release()
+	r := Result{
+		Status: StatusCompleted, Value: json.RawMessage(m.Value), Output: c.outputSoFar(),
+		Truncated: m.Truncated, OmittedBytes: int64(min(m.Omitted, 1<<53)), Telemetry: v.telemetry(), //nolint:gosec // bounded
+	}
+	c.end(StateCompleted)
+	return r
+}
+
+// guestFailed is the result of a cell that failed inside its worker.
+func (v *visit) guestFailed(m *ipc.Failed) Result {
+	v.stats(m.Stats)
+	v.cell.started = v.cell.started || m.Started
+	return v.fail(failureOf(m))
+}
+
+// failureOf gives the worker's failure its code, detail and text.
+func failureOf(m *ipc.Failed) *failure {
+	switch m.Failure {
+	case ipc.FailShell:
+		return &failure{code: CodeInvalidInput, text: m.Message}
+	case ipc.FailModule:
+		return &failure{CodeInvalidInput, DetailModuleAccess, m.Message}
+	case ipc.FailTransform:
+		return &failure{CodeInvalidInput, DetailTypeScript, m.Message}
+	case ipc.FailTimeout:
+		return &failure{code: CodeTimeout, text: textTimeout}
+	case ipc.FailMemory:
+		return &failure{CodeInternalError, DetailMemoryLimit, m.Message}
+	case ipc.FailStack:
+		return &failure{CodeInternalError, DetailStackOverflow, m.Message}
+	case ipc.FailOutput:
+		return errorOutputLimit()
+	case ipc.FailSnapshot:
+		return &failure{code: CodeSnapshotLimit, text: "code mode snapshot limit exceeded"}
+	case ipc.FailRestore:
+		return &failure{CodeInternalError, DetailRestoreFailed, m.Message}
+	case ipc.FailGuest:
+		return &failure{CodeInternalError, guestDetail(m.Detail), m.Message}
+	case ipc.FailSyntax, ipc.FailStuck, ipc.FailTrap:
+		return &failure{code: CodeInternalError, text: m.Message}
+	default:
+		return &failure{code: CodeInternalError, text: m.Message}
+	}
+}
+
+// guestDetail lets through only the details that a thrown error may have: the
+// guest's side names them, so nothing else is believed.
+func guestDetail(said string) Detail {
+	if d := Detail(said); d == DetailNestedTool || d == DetailTooManyPending {
+		return d
+	}
+	return ""
+}
+
+// fail is the failed result of a visit; it ends the cell.
+func (v *visit) fail(f *failure) Result {
+	v.release()
+	c := v.cell
+	r := Result{
+		Status: StatusFailed, Code: f.code, Detail: f.detail, Error: cut(f.text, maxErrorBytes),
+		Output: c.outputSoFar(), Telemetry: v.telemetry(),
+	}
+	end := StateFailed
+	if f.code == CodeAborted {
+		end = StateAborted
+	}
+	c.end(end)
+	return r
+}
+
+// refuse is the failed result of a visit that did not touch a cell: what there
+// is of it stays as it was.
+func (v *visit) refuse(f *failure) Result {
+	r := Result{Status: StatusFailed, Code: f.code, Detail: f.detail, Error: cut(f.text, maxErrorBytes), Telemetry: v.telemetry()}
+	if v.cell != nil {
+		r.Output = v.cell.outputSoFar()
+	}
+	return r
+}
+
+func (v *visit) aborted() *Result {
+	r := v.fail(&failure{code: CodeAborted, text: textAborted})
+	return &r
+}
+
+// broken is the result of a turn that did not end as a turn does: the caller
+// left, the deadline passed, or the worker died.
+func (v *visit) broken(err error) Result {
+	return v.fail(v.failureOfEnd(err))
+}
+
+// failureOfEnd says whose fault the end of a worker was.
+func (v *visit) failureOfEnd(err error) *failure {
+	if v.ctx.Err() != nil && !errors.Is(v.ctx.Err(), context.DeadlineExceeded) || v.cell.ctx.Err() != nil {
+		return &failure{code: CodeAborted, text: textAborted}
+	}
+	if v.left() <= 0 {
+		return &failure{code: CodeTimeout, text: textTimeout}
+	}
+	var end *pool.EndError
+	if !errors.As(err, &end) {
+		return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable(err.Error())}
+	}
+	inTransform := v.cell.program.language == ipc.TypeScript && !v.cell.started
+	switch end.End {
+	case pool.EndTimeout:
+		return &failure{code: CodeTimeout, text: textTimeout}
+	case pool.EndSyscallDenied:
+		return &failure{CodeRuntimeUnavailable, DetailSyscallDenied, unavailable(endText(end))}
+	case pool.EndMemory, pool.EndCrash:
+		if inTransform {
+			return &failure{CodeInvalidInput, DetailTypeScript, "typescript transform failed: source too complex"}
+		}
+		if end.End == pool.EndMemory {
+			return &failure{CodeInternalError, DetailMemoryLimit, "code mode memory limit exceeded"}
+		}
+	case pool.EndShutdown:
+		return &failure{code: CodeAborted, text: textAborted}
+	default:
+	}
+	return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable(endText(end))}
+}
+
+// failureOfAcquire says why the pool gave no worker.
+func (v *visit) failureOfAcquire(err error) *failure {
+	text := unavailable(err.Error())
+	switch {
+	case v.ctx.Err() != nil && !errors.Is(v.ctx.Err(), context.DeadlineExceeded), v.cell.ctx.Err() != nil:
+		return &failure{code: CodeAborted, text: textAborted}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &failure{code: CodeTimeout, text: textTimeout}
+	case errors.Is(err, pool.ErrClosed):
+		return &failure{code: CodeAborted, text: textAborted}
+	case errors.Is(err, pool.ErrOverloaded):
+		return &failure{CodeRuntimeUnavailable, DetailOverloaded, text}
+	default:
+		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, text}
+	}
+}
+
+// telemetry are the figures of this visit and of the agent run.
+func (v *visit) telemetry() Telemetry {
+	t := v.run.telemetry()
+	t.ElapsedMs = milliseconds(time.Since(v.began))
+	t.GuestMs = milliseconds(v.guest)
+	t.WorkerStartMs = milliseconds(v.workerStart)
+	t.Workers = append([]string{}, v.workers...)
+	t.Jail = standing(v.walls)
+	if c := v.cell; c != nil {
+		t.Started = c.started
+		t.Dispatched = c.dispatched()
+		t.PeakMemoryBytes = c.peakBytes
+		t.SnapshotBytes = c.snapBytes
+	}
+	return t
+}
+
+func (c *cell) outputSoFar() []json.RawMessage { return slices.Clone(c.output) }
+
+// standing names the walls that are up.
+func standing(states []jail.State) []jail.Wall {
+	walls := []jail.Wall{}
+	for _, s := range states {
+		if s.Up {
+			walls = append(walls, s.Wall)
+		}
+	}
+	return walls
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+// cut shortens a text to a whole number of characters.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && s[most]&0xC0 == 0x80 {
+		most--
+	}
+	return s[:most]
+}

@@ -1,0 +1,155 @@
+package cellblock
+
+import (
+	"context"
+	"time"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/snapshot"
+)
+
+// guestOverhead is what the memory of a guest takes besides the heap that its
+// limit bounds: the engine's own data, its stack, and what its allocator does
+// not give back.
+const guestOverhead = 16 << 20
+
+// wanted is readable when another run waits for the worker that this visit
+// holds without using it.
+func (v *visit) wanted() <-chan struct{} {
+	if v.lease == nil || v.tooLarge {
+		return nil
+	}
+	return v.lease.Wanted()
+}
+
+// store takes the VM out of its worker and gives the worker back, inside the
+// exec: nothing of it shows outside. A VM that is too large keeps its worker.
+func (v *visit) store() *Result {
+	snap, fail, err := v.snapshot()
+	switch {
+	case err != nil:
+		result := v.broken(err)
+		return &result
+	case fail != nil:
+		v.tooLarge = true
+		return nil
+	}
+	stash, err := v.run.sup.store.Stash(snap)
+	if err != nil {
+		v.tooLarge = true // no room for it: the worker still holds the VM
+		return nil
+	}
+	v.stored = stash
+	v.lease.Release()
+	v.lease = nil
+	return nil
+}
+
+// park suspends the cell and returns the waiting result.
+func (v *visit) park() *Result {
+	result := v.parkCell()
+	return &result
+}
+
+func (v *visit) parkCell() Result {
+	c := v.cell
+	if c.slot == nil {
+		slot, err := v.run.sup.store.Reserve()
+		if err != nil {
+			return v.fail(errorTooManySuspended())
+		}
+		c.slot = slot
+	}
+	snap, fail, err := v.takeSnapshot()
+	if err != nil {
+		return v.broken(err)
+	}
+	if fail != nil {
+		return v.fail(fail)
+	}
+	c.snapBytes = int64(len(snap))
+	ttl := time.Duration(c.settings.SnapshotTTLSeconds) * time.Second
+	c.moveTo(StateWaiting)
+	id, err := c.slot.Park(snap, ttl, c, func() { c.end(StateExpired) })
+	if err != nil {
+		return v.fail(errorTooManySuspended())
+	}
+	if w := c.waitingFor(); c.slot.Hold(w.held) != nil {
+		return v.fail(errorTooManySuspended())
+	}
+	v.release()
+	return v.waiting(id)
+}
+
+// takeSnapshot returns the VM as bytes, from its worker or from the store.
+func (v *visit) takeSnapshot() ([]byte, *failure, error) {
+	if v.stored == nil {
+		return v.snapshot()
+	}
+	snap := v.stored.Take()
+	v.stored = nil
+	return snap, nil, nil
+}
+
+// snapshot asks the worker for its VM.
+func (v *visit) snapshot() ([]byte, *failure, error) {
+	s := v.cell.settings
+	most := parkTime + time.Duration(s.MemoryLimitBytes/parkTimePerBytes)*time.Second
+	ctx, cancel := context.WithTimeout(v.ctx, most)
+	defer cancel()
+	end, err := v.lease.Turn(ctx, &ipc.Park{MaxBytes: uint64(s.MaxSnapshotBytes)}, s.MaxSnapshotBytes, nil) //nolint:gosec // resolved: positive
+	if err != nil {
+		return nil, nil, err
+	}
+	switch m := end.(type) {
+	case *ipc.Parked:
+		v.stats(m.Stats)
+		if err := v.checkSnapshot(m.Snapshot); err != nil {
+			v.lease.Reject(err)
+			return nil, nil, err
+		}
+		return m.Snapshot, nil, nil
+	case *ipc.Failed:
+		if m.Failure == ipc.FailSnapshot {
+			return nil, &failure{code: CodeSnapshotLimit, text: "code mode snapshot limit exceeded"}, nil
+		}
+	}
+	err = lied("park answered by %v", end.Kind())
+	v.lease.Reject(err)
+	return nil, nil, err
+}
+
+// checkSnapshot compares what the header says with the supervisor's record of
+// the engine, and bounds what a restore of it would grow to.
+func (v *visit) checkSnapshot(snap []byte) error {
+	if int64(len(snap)) > v.cell.settings.MaxSnapshotBytes {
+		return lied("snapshot of %d bytes", len(snap))
+	}
+	header, err := snapshot.ParseHeader(snap, uint64(v.cell.settings.MemoryLimitBytes)+guestOverhead) //nolint:gosec // resolved: positive
+	if err != nil {
+		return lied("snapshot: %w", err)
+	}
+	if header.Identity != v.run.sup.identity() {
+		return lied("snapshot of another engine")
+	}
+	return nil
+}
+
+// waiting is the result of a parked cell.
+func (v *visit) waiting(id string) Result {
+	w := v.cell.waitingFor()
+	reason := ReasonPendingTools
+	if w.yields > 0 && w.yields == w.pending {
+		reason = ReasonYield
+	}
+	return Result{
+		Status: StatusWaiting, RunID: id, Reason: reason, Pending: w.calls, ReplaySafe: v.cell.program.restartSafe,
+		Output: v.cell.outputSoFar(), Telemetry: v.telemetry(),
+	}
+}
+
+// errorTooManySuspended is the failure of a cell for which the store has no
+// slot or no bytes left.
+func errorTooManySuspended() *failure {
+	return &failure{CodeInvalidInput, DetailTooManySuspendedRuns, "too many suspended code mode runs."}
+}

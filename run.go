@@ -1,0 +1,229 @@
+package cellblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/cellblock-dev/cellblock/catalog"
+)
+
+// RunConfig describes one agent run: whose it is and what tools it has.
+type RunConfig struct {
+	Scope Scope
+	// Tools are the effective tools of the run, after the gateway's own
+	// choice: core, plugin, MCP and client tools.
+	Tools []catalog.Tool
+	// Servers are the MCP servers behind the MCP tools.
+	Servers []catalog.Server
+	// Files are shown to cells through API, beside the declarations of the
+	// MCP servers.
+	Files []catalog.File
+	// Namespaces are the registered namespaces; nil: none. NamespaceConfig is
+	// handed to what creates their scopes.
+	Namespaces      *catalog.Registry
+	NamespaceConfig any
+	// Raw is set for a model call without an agent, DisableTools for one that
+	// must not have tools. Code mode never activates for either.
+	Raw, DisableTools bool
+	// Sandboxed says that tools.sandbox applies after tools.allow and
+	// tools.deny.
+	Sandboxed bool
+	// ApprovedHosted names the tools hosted by the provider that may stand
+	// beside exec and wait in a payload.
+	ApprovedHosted []string
+}
+
+// Run is one agent run: a scope, a catalog, and the cells that it has started.
+// Its methods may be called at the same time.
+type Run struct {
+	sup             *Supervisor
+	scope           Scope
+	settings        CodeMode
+	tools           []catalog.Tool
+	catalog         *catalog.Catalog
+	active          bool
+	approvedHosted  []string
+	namespaceConfig any
+	log             *slog.Logger
+
+	mu       sync.Mutex
+	closed   bool               // guarded by mu
+	cells    map[*cell]struct{} // guarded by mu; those that have not ended
+	counters runCounters        // guarded by mu
+}
+
+// runCounters are the figures that are cumulative over the agent run.
+type runCounters struct{ execs, waits int }
+
+// ErrClosed is returned for a supervisor or a run that has been closed.
+var ErrClosed = errors.New("closed")
+
+// NewRun applies policy to the tools of an agent run and builds its catalog.
+// The caller must call Run.Close when the agent run ends.
+//
+// It refuses two tools of one visible name and a direct-only tool named exec
+// or wait.
+func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
+	settings := s.codeModeOf(cfg.Scope.AgentID)
+	r := &Run{
+		sup: s, scope: cfg.Scope, settings: settings, tools: cfg.Tools, approvedHosted: cfg.ApprovedHosted, namespaceConfig: cfg.NamespaceConfig,
+		cells: map[*cell]struct{}{}, log: s.log.With("run", cfg.Scope.RunID),
+	}
+	emptyAllow := s.cfg.Tools.Allow != nil && len(s.cfg.Tools.Allow) == 0
+	r.active = settings.Enabled && !cfg.Raw && !cfg.DisableTools && !emptyAllow
+	c, err := catalog.New(s.catalogConfig(cfg, &settings))
+	if err != nil {
+		return nil, fmt.Errorf("build the catalog: %w", err)
+	}
+	r.catalog = c
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("supervisor: %w", ErrClosed)
+	}
+	s.runs[r] = struct{}{}
+	return r, nil
+}
+
+// Scope returns whose run it is.
+func (r *Run) Scope() Scope { return r.scope }
+
+// Exec runs a cell and returns when it has ended or is suspended. A failure of
+// any kind is a Result, never a panic or an error value. When ctx ends the
+// cell is killed and the result is aborted.
+func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
+	r.count(func(c *runCounters) { c.execs++ })
+	v := r.begin(ctx)
+	defer func() { v.stop() }()
+	if fail := r.usable(); fail != nil {
+		return v.refuse(fail)
+	}
+	p, fail := in.check(&r.settings)
+	if fail != nil {
+		return v.refuse(fail)
+	}
+	if err := ctx.Err(); err != nil {
+		return v.refuse(&failure{code: CodeAborted, text: textAborted})
+	}
+	exec, err := r.catalog.NewExec(ctx, catalog.ScopeContext{
+		AgentID: r.scope.AgentID, SessionKey: r.scope.SessionKey, SessionID: r.scope.SessionID, RunID: r.scope.RunID, Config: r.namespaceConfig,
+	})
+	if err != nil {
+		return v.refuse(&failure{code: CodeInternalError, text: err.Error()})
+	}
+	c := r.newCell(ctx, in.CallID, p, exec)
+	v.attach(c)
+	if !r.remember(c) {
+		return v.fail(&failure{code: CodeAborted, text: textAborted})
+	}
+	if fail := v.acquire(false); fail != nil {
+		return v.fail(fail)
+	}
+	first, err := c.start(v.left())
+	if err != nil {
+		return v.fail(&failure{code: CodeInternalError, text: err.Error()})
+	}
+	return v.drive(first)
+}
+
+// Abort ends a suspended cell: its snapshot is freed and its pending calls are
+// cancelled. It reports whether there was such a cell. A running Exec or Wait
+// is aborted through its context.
+func (r *Run) Abort(runID string) bool {
+	if r.mayResume(runID) != nil {
+		return false
+	}
+	c, slot, _, err := r.claim(runID)
+	if err != nil {
+		return false
+	}
+	c.end(StateAborted)
+	slot.Release()
+	return true
+}
+
+// Close ends every cell of the run, waits for their nested calls, and frees
+// what they held. It may be called again.
+func (r *Run) Close() {
+	r.mu.Lock()
+	r.closed = true
+	cells := make([]*cell, 0, len(r.cells))
+	for c := range r.cells {
+		cells = append(cells, c)
+	}
+	r.mu.Unlock()
+	for _, c := range cells {
+		c.shut()
+	}
+	for _, c := range cells {
+		c.calls.Wait()
+	}
+	r.sup.mu.Lock()
+	delete(r.sup.runs, r)
+	r.sup.mu.Unlock()
+}
+
+// usable says why no cell of the run can be served at all.
+func (r *Run) usable() *failure {
+	if !r.active {
+		return invalid("code mode is disabled.")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return &failure{code: CodeAborted, text: textAborted}
+	}
+	return nil
+}
+
+func (r *Run) remember(c *cell) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.cells[c] = struct{}{}
+	return true
+}
+
+func (r *Run) forget(c *cell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.cells, c)
+}
+
+func (r *Run) count(f func(*runCounters)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.counters)
+}
+
+// sessionKey is what the pool is fair by and binds a reused worker to: the
+// whole scope.
+func (r *Run) sessionKey() string {
+	s := r.scope
+	return strings.Join([]string{s.AgentID, s.RunID, s.SessionID, s.SessionKey, s.SenderID, s.Channel}, "\x00")
+}
+
+// telemetry are the figures of the agent run so far.
+func (r *Run) telemetry() Telemetry {
+	r.mu.Lock()
+	t := Telemetry{ExecCount: r.counters.execs, WaitCount: r.counters.waits}
+	r.mu.Unlock()
+	n := r.catalog.Counters()
+	src := r.catalog.Sources()
+	t.CatalogSize = r.catalog.Len()
+	t.Sources = Sources{OpenClaw: src.OpenClaw, MCP: src.MCP, Client: src.Client}
+	t.SearchCount, t.DescribeCount, t.CallCount = n.Search, n.Describe, n.Call
+	t.CalledTools = append([]string{}, n.Called...)
+	t.Dispatched = []PendingCall{}
+	t.VisibleTools = []string{ToolExec, ToolWait}
+	for _, tool := range r.catalog.DirectOnly() {
+		t.VisibleTools = append(t.VisibleTools, tool.Name)
+	}
+	return t
+}
