@@ -39,9 +39,6 @@ type File struct {
 	Jail     Jail
 	Pool     Pool
 	Log      Log
-	// Trajectory is the file that nested calls are written to, one JSON
-	// object a line; empty: none.
-	Trajectory string
 	// StateDir keeps what must outlive the process: accepted definitions of
 	// trusted servers.
 	StateDir string
@@ -75,6 +72,7 @@ type Jail struct {
 
 // Pool are the settings of the worker pool; zero means the default.
 type Pool struct {
+	// Warm is -1 for none.
 	Warm, Max, MaxQueue     int
 	ParkAfter, CloseTimeout time.Duration
 	MaxParkedBytes          int64
@@ -117,12 +115,16 @@ func (f *File) Read(name string) error {
 		f.readJail(s.object("jail")),
 		f.readPool(s.object("pool")),
 		f.readLog(s.object("log")),
-		f.readTrajectory(s.object("trajectory")),
 	)
 	if dir := s.str("stateDir", ""); dir != "" {
 		f.StateDir = f.path(dir)
 	}
 	s.ignore("$schema")
+	for _, key := range later() {
+		if n := s.get(key); n != nil {
+			s.notice(n, key, "has no effect in this version")
+		}
+	}
 	return errors.Join(err, s.end())
 }
 
@@ -259,8 +261,12 @@ func (f *File) readJail(s *section) error {
 }
 
 func (f *File) readPool(s *section) error {
+	warm := int(s.integer("warm", 0, maxWorkers))
+	if s.node.Get("warm") != nil && warm == 0 {
+		warm = -1 // none, which is not the default
+	}
 	f.Pool = Pool{
-		Warm: int(s.integer("warm", 1, maxWorkers)), Max: int(s.integer("max", 1, maxWorkers)),
+		Warm: warm, Max: int(s.integer("max", 1, maxWorkers)),
 		MaxQueue:  int(s.integer("maxQueue", 1, maxQueue)),
 		ParkAfter: s.duration("parkAfter", time.Millisecond, maxParkAfter), CloseTimeout: s.duration("closeTimeout", time.Millisecond, maxClose),
 		MaxParkedBytes: s.integer("maxParkedBytes", minParked, maxParked),
@@ -274,12 +280,8 @@ func (f *File) readLog(s *section) error {
 	return s.end()
 }
 
-func (f *File) readTrajectory(s *section) error {
-	if p := s.str("path", ""); p != "" {
-		f.Trajectory = f.path(p)
-	}
-	return s.end()
-}
+// later are keys that belong to the file and have no effect yet.
+func later() []string { return []string{"policy", "sessions", "trajectory", "listen"} }
 
 // Names returns the names of the configured servers, sorted.
 func (f *File) Names() []string {

@@ -9,7 +9,6 @@ import (
 	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/catalog"
 	"github.com/cellblock-dev/cellblock/jail"
-	"github.com/cellblock-dev/cellblock/pool"
 	"github.com/cellblock-dev/cellblock/upstream"
 )
 
@@ -62,7 +61,7 @@ func (f *File) Supervisor(logger *slog.Logger) (cellblock.Config, []cellblock.No
 			notices = append(notices, cellblock.Notice{Field: "agents." + id + "." + n.Field, Text: n.Text})
 		}
 	}
-	return cellblock.Config{
+	cfg := cellblock.Config{
 		CodeMode: settings, Agents: agents,
 		Tools: cellblock.ToolPolicy{
 			Allow: f.Tools.Allow, Deny: f.Tools.Deny,
@@ -71,11 +70,15 @@ func (f *File) Supervisor(logger *slog.Logger) (cellblock.Config, []cellblock.No
 		Jail: jail.Policy{Waive: f.Jail.Waive}, SlotUIDs: f.Jail.SlotUIDs,
 		Pool: cellblock.PoolConfig{
 			Warm: f.Pool.Warm, Max: f.Pool.Max, MaxQueue: f.Pool.MaxQueue, ParkAfter: f.Pool.ParkAfter,
-			MaxParkedBytes: f.Pool.MaxParkedBytes, Recycle: pool.Recycle(f.Pool.Recycle), CloseTimeout: f.Pool.CloseTimeout,
+			MaxParkedBytes: f.Pool.MaxParkedBytes, CloseTimeout: f.Pool.CloseTimeout,
 		},
 		Engine: cellblock.EngineConfig{Worker: f.Engine.Worker, Path: f.Engine.Path, CacheDir: f.Engine.CacheDir},
 		Logger: logger,
-	}, notices
+	}
+	if f.Pool.Recycle == "session" {
+		cfg.Pool.Recycle = "session"
+	}
+	return cfg, notices
 }
 
 // Upstream returns the configuration of the MCP servers. worker is the path of

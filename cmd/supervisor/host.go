@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cellblock-dev/cellblock"
+	"github.com/cellblock-dev/cellblock/upstream"
+)
+
+// closeTimeout bounds the end of the MCP servers.
+const closeTimeout = 10 * time.Second
+
+// host is everything that a command has running.
+type host struct {
+	*settings
+	cfg  cellblock.Config
+	sup  *cellblock.Supervisor
+	up   *upstream.Upstream
+	logs *slog.Logger
+}
+
+// newHost makes the supervisor and the MCP servers of the configuration;
+// nothing is started. warm is the number of warm workers where the
+// configuration has none.
+func (s *settings) newHost(warm int) (*host, error) {
+	if err := s.needWorker(); err != nil {
+		return nil, err
+	}
+	cfg, notices := s.file.Supervisor(s.log)
+	for _, n := range notices {
+		s.log.Warn("configuration", "key", "tools.codeMode."+n.Field, "change", n.Text)
+	}
+	cfg.Engine.Worker = s.worker
+	if cfg.Pool.Warm == 0 {
+		cfg.Pool.Warm = warm
+	}
+	sup, err := cellblock.New(cfg)
+	if err != nil {
+		return nil, usage(err)
+	}
+	up, err := upstream.New(s.file.Upstream(s.worker, s.log))
+	if err != nil {
+		return nil, usage(errors.Join(err, sup.Close()))
+	}
+	return &host{settings: s, cfg: cfg, sup: sup, up: up, logs: s.log}, nil
+}
+
+// close ends everything, the servers too.
+func (h *host) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(h.sup.Close(), h.up.Close(ctx))
+}
+
+// closeInto closes and reports what would not end, unless there is an error
+// already.
+func (h *host) closeInto(err *error) {
+	if cerr := h.close(); cerr != nil {
+		h.logs.Error("not everything ended", "reason", cerr)
+		if *err == nil {
+			*err = failed(cerr)
+		}
+	}
+}
+
+// await waits for the servers that are still starting and names those that
+// are missing.
+func (h *host) await(ctx context.Context, wait time.Duration) {
+	for _, m := range h.up.Ready(ctx, wait) {
+		h.logs.Warn("going on without an MCP server", "server", m.Server, "reason", m.Reason)
+	}
+}
+
+// newRun is the agent run of one command.
+func (h *host) newRun() (*cellblock.Run, error) {
+	id := rand.Text()
+	run, err := h.sup.NewRun(cellblock.RunConfig{
+		Scope: cellblock.Scope{AgentID: "main", RunID: "run-" + id, SessionID: "cli-" + id, SessionKey: "cli-" + id, Channel: "cli"},
+		Tools: h.up.Tools(), Servers: h.up.Servers(),
+	})
+	if err != nil {
+		return nil, usage(fmt.Errorf("the tools cannot be served: %w", err))
+	}
+	return run, nil
+}
