@@ -55,9 +55,10 @@ func (s *server) start(m *spawn, fds []int) (born, *reply) {
 	}
 	defer func() { _ = unix.Close(pipe[1]) }()
 	b := born{stderr: pipe[0]}
-	err := unix.SetNonblock(pipe[0], true)
-	failed := refusal("", "set up the stderr pipe", err)
-	if err == nil {
+	var failed *reply
+	if err := unix.SetNonblock(pipe[0], true); err != nil {
+		failed = refusal("", "set up the stderr pipe", err)
+	} else {
 		failed = s.forkInGroups(m, g, pipe[1], &b)
 	}
 	if failed != nil {
@@ -68,18 +69,19 @@ func (s *server) start(m *spawn, fds []int) (born, *reply) {
 }
 
 // forkInGroups forks while this thread is in the v1 groups given, if any: a
-// child is born where the thread that forks it is.
+// child is born where the thread that forks it is. It forks only from a thread
+// whose groups are known.
 func (s *server) forkInGroups(m *spawn, g given, stderr int, b *born) *reply {
-	if len(g.tasks) == 0 {
-		return s.fork(m, g, stderr, b)
+	if err := s.home.back(); err != nil {
+		return refusal(jail.Cgroup, "return to the spawner's own groups", err)
 	}
-	back, err := s.home.leave(g.tasks)
-	if err != nil {
-		_ = back()
-		return refusal(jail.Cgroup, "join the groups", err)
+	var failed *reply
+	if err := s.home.leave(g.tasks); err != nil {
+		failed = refusal(jail.Cgroup, "join the groups", err)
+	} else {
+		failed = s.fork(m, g, stderr, b)
 	}
-	failed := s.fork(m, g, stderr, b)
-	if err := back(); err != nil {
+	if err := s.home.back(); err != nil {
 		if failed == nil {
 			s.kill(b.pid)
 			_ = unix.Close(b.pidfd)

@@ -11,9 +11,11 @@ import (
 )
 
 // home remembers the v1 groups in which the forking thread belongs, by
-// hierarchy. A thread that stays in a group keeps it from being removed.
+// hierarchy. A thread that stays in a group keeps it from being removed, and
+// has its next children born there.
 type home struct {
 	tasks map[uint64]int // tasks files, open for writing, by device
+	away  []uint64       // the devices whose group the thread has left
 }
 
 func (h *home) close() {
@@ -23,37 +25,43 @@ func (h *home) close() {
 }
 
 // leave moves the calling thread into the groups with the given tasks files.
-// The function it returns brings it back, also after an error.
-func (h *home) leave(tasks []int) (back func() error, err error) {
-	var left []uint64
-	back = func() error {
-		var first error
-		for _, dev := range left {
-			if err := join(h.tasks[dev]); err != nil && first == nil {
-				first = err
-			}
+// It must come back also after an error.
+func (h *home) leave(tasks []int) error {
+	if h.tasks == nil && len(tasks) > 0 {
+		own, err := ownTasks()
+		if err != nil {
+			return err
 		}
-		return first
-	}
-	if h.tasks == nil {
-		if h.tasks, err = ownTasks(); err != nil {
-			return back, err
-		}
+		h.tasks = own
 	}
 	for _, fd := range tasks {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
-			return back, err
+			return err
 		}
 		if _, ok := h.tasks[st.Dev]; !ok {
-			return back, fmt.Errorf("find the spawner's own group: %w", unix.ENOENT)
+			return fmt.Errorf("find the spawner's own group: %w", unix.ENOENT)
 		}
 		if err := join(fd); err != nil {
-			return back, err
+			return err
 		}
-		left = append(left, st.Dev)
+		h.away = append(h.away, st.Dev)
 	}
-	return back, nil
+	return nil
+}
+
+// back moves the thread back into its own groups. After an error it is still
+// away from some, and back must be called again before a fork.
+func (h *home) back() error {
+	var first error
+	h.away = slices.DeleteFunc(h.away, func(dev uint64) bool {
+		err := join(h.tasks[dev])
+		if first == nil {
+			first = err
+		}
+		return err == nil
+	})
+	return first
 }
 
 // join moves the calling thread into the group of a tasks file.

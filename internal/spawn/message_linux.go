@@ -223,14 +223,13 @@ func appendList[S ~string](b []byte, list []S) []byte {
 // decoder reads fields from the front of b. After the first thing that does
 // not fit, bad is set and all further fields are zero.
 type decoder struct {
-	b   []byte
-	bad bool
+	b       []byte
+	bad     bool
+	version uint8 // of the peer
 }
 
 func (d *decoder) head() (kind, uint64) {
-	if d.u8() != version {
-		d.bad = true
-	}
+	d.version = d.u8()
 	return kind(d.u8()), d.u64()
 }
 
@@ -284,7 +283,11 @@ func list[S ~string](d *decoder) []S {
 	return l
 }
 
+// end checks that all was well and nothing is left over.
 func (d *decoder) end(what string) error {
+	if d.version != version {
+		return fmt.Errorf("decode %s: version %d, this side has %d: %w", what, d.version, version, errProtocol)
+	}
 	if d.bad || len(d.b) != 0 {
 		return fmt.Errorf("decode %s: %w", what, errProtocol)
 	}

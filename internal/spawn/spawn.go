@@ -9,7 +9,8 @@
 // The same program in the role of a keeper starts ordinary programs, the
 // configured MCP servers: as leaders of a session and process group of their
 // own, and ended, with all that descends from them, when the supervisor ends
-// in whatever way.
+// in whatever way. When one of them ends by itself its group ends with it; a
+// daemon that it put into another session lives until the keeper ends.
 //
 // Both ends trust each other. What they are careful about is that no
 // descriptor leaks, that no exit is lost and that nobody waits for ever.
