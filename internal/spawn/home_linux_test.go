@@ -173,3 +173,25 @@ func readFile(tb testing.TB, path string) string {
 	}
 	return string(text)
 }
+
+// TestBackIsTriedAgain has a group that takes the thread only the second time.
+func TestBackIsTriedAgain(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		lacks(t, "/dev/full", err)
+	}
+	defer func() { _ = full.Close() }()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	h := home{tasks: map[uint64]int{1: int(null.Fd()), 2: int(full.Fd()), 3: int(null.Fd())}, away: []uint64{1, 2, 3}}
+	if err := h.back(); !errors.Is(err, unix.ENOSPC) || !slices.Equal(h.away, []uint64{2}) {
+		t.Errorf("away from %v, %v; want 2, no space", h.away, err)
+	}
+	h.tasks[2] = int(null.Fd())
+	if err := h.back(); err != nil || len(h.away) > 0 {
+		t.Errorf("away from %v, %v", h.away, err)
+	}
+}

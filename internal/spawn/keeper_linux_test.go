@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -75,4 +76,34 @@ func TestSupervisorKilled(t *testing.T) {
 		d()
 	}
 	_ = supervisor.Wait()
+}
+
+// TestKeeperKilled kills the keeper itself: nobody is left that would find a
+// daemon, but the groups of its children end.
+func TestKeeperKilled(t *testing.T) {
+	s := start(t, RoleKeeper)
+	p := run(t, s, act(t, "family"))
+	family := pids(t, bufio.NewScanner(p.Stderr()), 2)
+	daemon, err := os.FindProcess(family[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = daemon.Kill() }()
+	leaderDead, grandchildDead := watch(t, p.PID()), watch(t, family[0])
+	if err := signalGroup(p); err != nil {
+		lacks(t, "signals to the group of a pidfd", err)
+	}
+	if err := unix.Kill(s.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	leaderDead()
+	grandchildDead()
+	if !p.Exit().Lost {
+		t.Errorf("exit %+v, want lost", p.Exit())
+	}
+}
+
+// signalGroup tries a signal that does nothing.
+func signalGroup(p *Process) error {
+	return unix.PidfdSendSignal(p.pidfd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 }
