@@ -16,14 +16,30 @@ import (
 // memory does not take its size again.
 const maxBuffered = 4 << 20
 
+// keepBytes is the largest buffer that a Decoder keeps.
+const keepBytes = 512 << 10
+
+// Decoder restores snapshots, one after the other. It keeps less than a
+// megabyte between them, which a worker that restores often need not make
+// again. The zero value is ready; it is not safe for concurrent use.
+type Decoder struct {
+	z   *zstd.Decoder
+	buf []byte
+}
+
+// Apply is [Decoder.Apply] of a decoder that is used once.
+func Apply(b []byte, id Identity, base, mem []byte) (Header, error) {
+	return new(Decoder).Apply(b, id, base, mem)
+}
+
 // Apply writes the snapshot b, made of the identity id and the image base,
 // over mem. mem is a fresh memory of exactly Header.MemoryBytes bytes (see
 // [ParseHeader]) that shows base and then zeros.
 //
 // Everything is verified before mem is touched: [ErrForeign] for another
 // engine or base, [ErrMemory] for a mem or base of the wrong size, else
-// [ErrDamaged]. Nothing is kept. It takes at most 5 MiB besides.
-func Apply(b []byte, id Identity, base, mem []byte) (Header, error) {
+// [ErrDamaged]. It takes at most 5 MiB besides.
+func (d *Decoder) Apply(b []byte, id Identity, base, mem []byte) (Header, error) {
 	h, err := ParseHeader(b, 0)
 	if err != nil {
 		return Header{}, err
@@ -39,18 +55,18 @@ func Apply(b []byte, id Identity, base, mem []byte) (Header, error) {
 	case sha256.Sum256(body) != h.Body:
 		return Header{}, damaged("body does not match its digest")
 	}
-	decoded, err := open(body, &h)
+	r, err := d.open(body, &h)
 	if err != nil {
 		return Header{}, err
 	}
-	defer decoded.close()
-	if err := verify(decoded, &h); err != nil {
+	defer d.forget(r)
+	if err := verify(r, &h); err != nil {
 		return Header{}, err
 	}
-	if err := decoded.rewind(); err != nil {
+	if err := r.rewind(); err != nil {
 		return Header{}, err
 	}
-	return h, restore(decoded, base, mem)
+	return h, restore(r, base, mem)
 }
 
 // verify reads a whole body: the bitmap agrees with the header, and as many
@@ -99,58 +115,67 @@ func restore(r io.Reader, base, mem []byte) error {
 	return nil
 }
 
-// decoded is a body decoded whole, or a decoder over it.
-type decoded struct {
+// bodyReader reads a decoded body: one that was decoded whole, or as a stream.
+type bodyReader struct {
 	whole  *bytes.Reader
-	stream *zstd.Decoder
-	body   []byte
+	z      *zstd.Decoder // nil: whole
+	stored []byte
 }
 
-func open(body []byte, h *Header) (*decoded, error) {
+// open returns a reader of a decoded body.
+func (d *Decoder) open(body []byte, h *Header) (*bodyReader, error) {
+	if d.z == nil {
+		z, err := zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes),
+			zstd.WithDecoderMaxMemory(MaxMemoryBytes), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, fmt.Errorf("make decoder: %w", err)
+		}
+		d.z = z
+	}
 	size := bitmapBytes(h.MemoryBytes) + int(h.Pages)*PageBytes
-	d := &decoded{body: body}
-	z, err := zstd.NewReader(nil,
-		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes),
-		zstd.WithDecoderMaxMemory(MaxMemoryBytes), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		return nil, fmt.Errorf("make decoder: %w", err)
-	}
 	if size > maxBuffered {
-		d.stream = z
-		return d, d.rewind()
+		r := &bodyReader{z: d.z, stored: body}
+		return r, r.rewind()
 	}
-	defer z.Close()
-	whole, err := z.DecodeAll(body, make([]byte, 0, size))
+	if cap(d.buf) < size {
+		d.buf = make([]byte, size)
+	}
+	whole, err := d.z.DecodeAll(body, d.buf[:0:size])
 	if err != nil {
 		return nil, damaged("decode: %w", err)
 	}
-	d.whole = bytes.NewReader(whole)
-	return d, nil
+	return &bodyReader{whole: bytes.NewReader(whole)}, nil
 }
 
-func (d *decoded) rewind() error {
-	if d.stream == nil {
-		_, err := d.whole.Seek(0, io.SeekStart)
+// forget lets go of a body, and of a buffer that is too large to keep.
+func (d *Decoder) forget(r *bodyReader) {
+	if r.z != nil {
+		_ = r.z.Reset(nil) // it says only that there is nothing to read
+	}
+	if cap(d.buf) > keepBytes {
+		d.buf = nil
+	}
+}
+
+// rewind goes back to the start of the body.
+func (r *bodyReader) rewind() error {
+	if r.z == nil {
+		_, err := r.whole.Seek(0, io.SeekStart)
 		return err
 	}
-	if err := d.stream.Reset(bytes.NewReader(d.body)); err != nil {
+	if err := r.z.Reset(bytes.NewReader(r.stored)); err != nil {
 		return damaged("decode: %w", err)
 	}
 	return nil
 }
 
-func (d *decoded) close() {
-	if d.stream != nil {
-		d.stream.Close()
-	}
-}
-
 // Read reads decoded bytes.
-func (d *decoded) Read(p []byte) (int, error) {
-	if d.stream == nil {
-		return d.whole.Read(p)
+func (r *bodyReader) Read(p []byte) (int, error) {
+	if r.z == nil {
+		return r.whole.Read(p)
 	}
-	n, err := d.stream.Read(p)
+	n, err := r.z.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = damaged("decode: %w", err)
 	}

@@ -26,8 +26,9 @@ func BenchmarkEncode(b *testing.B) {
 			base, mem := benchMemory(pages)
 			b.ReportAllocs()
 			var n int
+			var e Encoder
 			for b.Loop() {
-				snap, err := Encode(testID, 0, base, mem, 0)
+				snap, err := e.Encode(testID, 0, base, mem, 0)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -48,8 +49,9 @@ func BenchmarkApply(b *testing.B) {
 			}
 			fresh := newMemory(base, len(mem))
 			b.ReportAllocs()
+			var d Decoder
 			for b.Loop() {
-				if _, err := Apply(snap, testID, base, fresh); err != nil {
+				if _, err := d.Apply(snap, testID, base, fresh); err != nil {
 					b.Fatal(err)
 				}
 			}

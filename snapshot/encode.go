@@ -16,6 +16,19 @@ const windowBytes = 256 << 10
 // zeroPage stands for the base image beyond its end.
 var zeroPage [PageBytes]byte
 
+// Encoder makes snapshots, one after the other. It keeps less than a megabyte
+// of tables between them, which a worker that parks often need not make again.
+// The zero value is ready; it is not safe for concurrent use.
+type Encoder struct {
+	z   *zstd.Encoder
+	out sink
+}
+
+// Encode is [Encoder.Encode] of an encoder that is used once.
+func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
+	return new(Encoder).Encode(id, stackPointer, base, mem, maxBytes)
+}
+
 // Encode returns the snapshot of mem, a memory that grew out of base. base
 // may be the shorter one; it goes on with zeros. Both are whole pages, and
 // neither is changed or kept.
@@ -23,8 +36,9 @@ var zeroPage [PageBytes]byte
 // The snapshot, header included, has at most maxBytes bytes (0:
 // [DefaultMaxBytes]), or the error is [ErrTooLarge]: encoding stops as soon as
 // that is certain. Besides the result, which is the caller's, it takes less
-// than a megabyte, however large the memories are.
-func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
+// than a megabyte, however large the memories are. Other errors are
+// [ErrMemory].
+func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
 	switch {
 	case len(mem) == 0 || len(mem)%PageBytes != 0 || uint64(len(mem)) > MaxMemoryBytes:
 		return nil, fmt.Errorf("memory of %d bytes: %w", len(mem), ErrMemory)
@@ -39,11 +53,14 @@ func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64)
 	maxBytes = min(maxBytes, HeaderBytes+1<<32-1)
 
 	changed := compare(base, mem)
-	out := &sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: maxBytes}
-	if err := compress(out, changed, base, mem); err != nil {
+	e.out = sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: maxBytes}
+	err := e.compress(changed, base, mem)
+	out := e.out.b
+	e.out.b = nil
+	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
-	body := out.b[HeaderBytes:]
+	body := out[HeaderBytes:]
 	h := Header{
 		Identity:     id,
 		StackPointer: stackPointer,
@@ -52,8 +69,8 @@ func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64)
 		BodyBytes:    uint32(len(body)),       //nolint:gosec // bounded by maxBytes
 		Body:         sha256.Sum256(body),
 	}
-	h.put(out.b)
-	return out.b, nil
+	h.put(out)
+	return out, nil
 }
 
 // compare finds the pages of mem that differ from base.
@@ -75,13 +92,18 @@ func basePage(base []byte, at int) []byte {
 	return zeroPage[:]
 }
 
-func compress(out *sink, changed bitmap, base, mem []byte) error {
-	z, err := zstd.NewWriter(out,
-		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-		zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return err
+func (e *Encoder) compress(changed bitmap, base, mem []byte) error {
+	if e.z == nil {
+		z, err := zstd.NewWriter(nil,
+			zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false))
+		if err != nil {
+			return err
+		}
+		e.z = z
 	}
+	z := e.z
+	z.Reset(&e.out)
 	if _, err := z.Write(changed); err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@
 // from it, as differences, compressed: a few kilobytes for a cell that waits
 // for one call.
 //
-// [Encode] and [Apply] run in the worker, behind the jail. The supervisor
+// [Encode] and [Apply], or an [Encoder] and a [Decoder] that are used again, run
+// in the worker, behind the jail. The supervisor
 // looks at a snapshot with [ParseHeader] only and keeps it in a [Store]. The
 // digests of the header catch damage and mix-ups; they prove nothing against
 // the worker that made the bytes, whose word about engine, base and run is

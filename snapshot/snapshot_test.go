@@ -319,3 +319,43 @@ func TestParseHeaderBoundsMemory(t *testing.T) {
 		t.Errorf("over the format's bound: %v", err)
 	}
 }
+
+// An encoder and a decoder that are used again, also after a refusal, are as
+// good as new ones.
+func TestReuse(t *testing.T) {
+	var e Encoder
+	var d Decoder
+	base := noise(8*PageBytes, 1)
+	large := newMemory(base, maxBuffered+64*PageBytes)
+	for at := 0; at < len(large); at += 64 {
+		large[at]++
+	}
+	for round := range 3 {
+		for _, mem := range [][]byte{newMemory(base, 9*PageBytes), large, noise(30*PageBytes, uint64(round))} {
+			snap, err := e.Encode(testID, 0, base, mem, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fresh, err := Encode(testID, 0, base, mem, 0); err != nil || !bytes.Equal(fresh, snap) {
+				t.Fatalf("a new encoder says something else: %v", err)
+			}
+			got := newMemory(base, len(mem))
+			if _, err := d.Apply(snap, testID, base, got); err != nil || !bytes.Equal(got, mem) {
+				t.Fatalf("restored memory differs: %v", err)
+			}
+			if _, err := e.Encode(testID, 0, base, mem, HeaderBytes+2); !errors.Is(err, ErrTooLarge) {
+				t.Fatalf("over the limit: %v", err)
+			}
+			var h Header
+			if h, err = ParseHeader(snap, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Apply(forge(h, snap[HeaderBytes:len(snap)-1]), testID, base, got); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("cut off: %v", err)
+			}
+		}
+	}
+	if cap(d.buf) > keepBytes || e.out.b != nil {
+		t.Error("large buffers are kept")
+	}
+}
