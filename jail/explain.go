@@ -1,0 +1,151 @@
+package jail
+
+import (
+	"errors"
+	"syscall"
+)
+
+// Remedy is what stands in the way of a wall on this host, and what would help.
+type Remedy struct {
+	// Reason is what was recognised about the host; "" when nothing was.
+	Reason string
+	// Do is the command or line that would help.
+	Do string
+}
+
+func (r Remedy) String() string {
+	if r.Reason == "" {
+		return r.Do
+	}
+	return r.Reason + ": " + r.Do
+}
+
+// Explain says why the wall cannot be raised on this host, as far as err and
+// the host's files tell, and what would help. It is meant for the supervisor:
+// a worker sees no files.
+func Explain(w Wall, err error) Remedy { return explain(readHost("/"), w, err) }
+
+func explain(h host, w Wall, err error) Remedy {
+	var r Remedy
+	switch w {
+	case Namespaces:
+		r = explainNamespaces(h, err)
+	case EmptyRoot:
+		r = explainMounts(h, err)
+	case Landlock:
+		r = explainLandlock(h, err)
+	case Cgroup, CPU:
+		r = explainCgroup(h, w)
+	case Ucounts:
+		if h.procSysReadOnly {
+			r = Remedy{"/proc/sys is mounted read-only, as containers do", h.containerRemedy()}
+		}
+	case Keyring:
+		r = explainKeyring(h, err)
+	case MDWE:
+		if errors.Is(err, syscall.EINVAL) {
+			r = Remedy{"kernel " + h.kernel + " has no memory-deny-write-execute", "boot a kernel of 6.3 or later"}
+		}
+	case SlotUID:
+		if h.uid != 0 {
+			r = Remedy{"the supervisor is an ordinary user and has no other user id to give", "run the supervisor as root"}
+		}
+	case Descriptors:
+		if errors.Is(err, syscall.ENOENT) {
+			r = Remedy{"/proc is not mounted", "mount -t proc proc /proc"}
+		}
+	case Seccomp:
+		r = explainSeccomp(h, err)
+	default:
+	}
+	if r.Do == "" {
+		i, _ := lookup(w)
+		r.Do = i.remedy
+	}
+	return r
+}
+
+func explainNamespaces(h host, err error) Remedy {
+	const asRoot = ", or run the supervisor as a root service"
+	switch {
+	case h.container != "" && h.filtered:
+		return Remedy{"the " + h.container + " container's system call filter forbids new namespaces", h.containerRemedy()}
+	case h.uid != 0 && h.apparmorUserns:
+		return Remedy{
+			"AppArmor restricts user namespaces of ordinary users (kernel.apparmor_restrict_unprivileged_userns=1)",
+			`allow them for the worker alone: echo 'abi <abi/4.0>, include <tunables/global> profile cellblock /usr/local/bin/vmworker flags=(unconfined) { userns, }' | sudo tee /etc/apparmor.d/cellblock && sudo apparmor_parser -r /etc/apparmor.d/cellblock` + asRoot,
+		}
+	case h.uid != 0 && h.usernsClone == "0":
+		return Remedy{"user namespaces are off for ordinary users (kernel.unprivileged_userns_clone=0)", "sudo sysctl kernel.unprivileged_userns_clone=1" + asRoot}
+	case h.maxUserns == "0":
+		return Remedy{"user namespaces are off (user.max_user_namespaces=0)", "sudo sysctl user.max_user_namespaces=15000"}
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS):
+		return Remedy{"a limit on namespaces is reached", "raise the sysctls user.max_*_namespaces (now user: " + h.maxUserns + ")"}
+	case errors.Is(err, syscall.EINVAL):
+		return Remedy{"kernel " + h.kernel + " lacks a kind of namespace, or the supervisor runs inside a chroot", "boot a kernel with user, pid, net, ipc, uts and cgroup namespaces"}
+	case h.container != "":
+		return Remedy{"the supervisor runs in a " + h.container + " container", h.containerRemedy()}
+	}
+	return Remedy{}
+}
+
+func explainMounts(h host, err error) Remedy {
+	denied := errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
+	switch {
+	case h.uid != 0 && h.apparmorUserns && denied:
+		return explainNamespaces(host{uid: h.uid, apparmorUserns: true}, err)
+	case h.container != "" && denied:
+		return Remedy{"the " + h.container + " container's AppArmor or system call profile forbids mounting", h.containerRemedy()}
+	}
+	return Remedy{}
+}
+
+func explainLandlock(h host, err error) Remedy {
+	switch {
+	case errors.Is(err, syscall.EOPNOTSUPP):
+		return Remedy{"Landlock is built into the kernel but off at boot", "add landlock to the lsm= list of the kernel command line, for example lsm=landlock,yama,apparmor,bpf"}
+	case errors.Is(err, syscall.ENOSYS) && h.gvisor:
+		return Remedy{"gVisor has no Landlock", "run outside gVisor, or waive it: the empty root keeps files away"}
+	case errors.Is(err, syscall.ENOSYS) && h.filtered:
+		return Remedy{"kernel " + h.kernel + " has no Landlock, or the container's system call filter hides it", h.containerRemedy()}
+	case errors.Is(err, syscall.ENOSYS) && h.wsl:
+		return Remedy{"this WSL2 kernel (" + h.kernel + ") has no Landlock", "wsl --update"}
+	case errors.Is(err, syscall.ENOSYS):
+		return Remedy{"kernel " + h.kernel + " has no Landlock", "boot a kernel of 5.13 or later with CONFIG_SECURITY_LANDLOCK"}
+	}
+	return Remedy{}
+}
+
+func explainCgroup(h host, w Wall) Remedy {
+	switch {
+	case h.cgroupReadOnly && h.container != "":
+		return Remedy{"the " + h.container + " container sees its cgroups read-only", "docker run --cgroupns=private with a writable /sys/fs/cgroup (for example --privileged, or podman run --systemd=always)"}
+	case h.wsl:
+		return Remedy{"WSL2 without systemd delegates no cgroup", "put [boot] systemd=true into /etc/wsl.conf, run wsl --shutdown, then systemd-run --user --scope -p Delegate=yes -- supervisor ..."}
+	case h.uid != 0 && w == CPU:
+		return Remedy{"systemd does not delegate the cpu controller to users unless told to", "sudo systemctl edit user@.service, add [Service] Delegate=cpu cpuset io memory pids, log in again"}
+	case h.uid != 0:
+		return Remedy{"an ordinary user owns no cgroup unless it is delegated", "systemd-run --user --scope -p Delegate=yes -- supervisor ..."}
+	}
+	return Remedy{}
+}
+
+func explainKeyring(h host, err error) Remedy {
+	switch {
+	case errors.Is(err, syscall.EDQUOT):
+		return Remedy{"the user has as many keys as it may (kernel.keys.maxkeys)", "sudo sysctl kernel.keys.maxkeys=2000"}
+	case errors.Is(err, syscall.EPERM) && h.filtered:
+		return Remedy{"the container's system call filter forbids keys", h.containerRemedy()}
+	}
+	return Remedy{}
+}
+
+func explainSeccomp(h host, err error) Remedy {
+	switch {
+	case errors.Is(err, syscall.ENOTSUP):
+		return Remedy{"the worker was built with cgo", "build it with CGO_ENABLED=0"}
+	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS):
+		return Remedy{"kernel " + h.kernel + " has no system call filters with KILL_PROCESS", "boot a kernel of 4.14 or later with CONFIG_SECCOMP_FILTER"}
+	}
+	return Remedy{}
+}

@@ -1,0 +1,283 @@
+//go:build linux
+
+package jail_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/jail"
+)
+
+// order and report are the test worker's, see testdata/worker.
+type order struct {
+	Waive     []jail.Wall `json:",omitempty"`
+	DataBytes uint64      `json:",omitempty"`
+	Break     jail.Wall   `json:",omitempty"`
+	Lie       bool        `json:",omitempty"`
+	Deny      string      `json:",omitempty"`
+	Gate      bool        `json:",omitempty"`
+	Open      string      `json:",omitempty"`
+	Loose     bool        `json:",omitempty"`
+	Do        []string    `json:",omitempty"`
+	Seconds   int         `json:",omitempty"`
+}
+
+type report struct {
+	States []jail.State
+	Wall   jail.Wall
+	Error  string
+	Result []string
+}
+
+// binary is the test worker, built once without cgo and without the race
+// detector, whatever the test itself is built with.
+var binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary.dir != "" {
+		os.RemoveAll(binary.dir)
+	}
+	os.Exit(code)
+}
+
+func buildWorker(tb testing.TB) string {
+	tb.Helper()
+	if path := os.Getenv("JAIL_TEST_WORKER"); path != "" {
+		return path // built by the test that started this one
+	}
+	binary.once.Do(func() {
+		if binary.dir, binary.err = os.MkdirTemp("", "jailtest-"); binary.err != nil {
+			return
+		}
+		// Workers run as users that must be able to reach it.
+		if binary.err = os.Chmod(binary.dir, 0o755); binary.err != nil {
+			return
+		}
+		c := exec.CommandContext(tb.Context(), "go", "build", "-tags", "jailtest", "-o", filepath.Join(binary.dir, "worker"), "./testdata/worker")
+		c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+		if out, err := c.CombinedOutput(); err != nil {
+			binary.err = fmt.Errorf("building the test worker: %w\n%s", err, out)
+		}
+	})
+	if binary.err != nil {
+		tb.Fatal(binary.err)
+	}
+	return filepath.Join(binary.dir, "worker")
+}
+
+// worker is one jailed process.
+type worker struct {
+	tb     testing.TB
+	pid    int
+	uid    uint32
+	conn   *os.File
+	lines  *bufio.Reader
+	stderr bytes.Buffer
+	drain  sync.WaitGroup
+	waited bool
+	status syscall.WaitStatus
+}
+
+// patience bounds every test worker's life.
+const patience = time.Minute
+
+// testUID is the slot uid of workers that root starts.
+const testUID = 61_234
+
+// attr is how a worker is forked: as a uid of its own, or as ours where that
+// is all we have.
+func attr(waive ...jail.Wall) jail.Attr {
+	a := jail.Attr{HostUID: testUID, HostGID: testUID, Waive: waive}
+	if os.Geteuid() != 0 {
+		a.HostUID, a.HostGID = uint32(os.Geteuid()), uint32(os.Getegid())
+	}
+	return a
+}
+
+// fork starts a test worker; extra descriptors leak into it as 4, 5, ...
+func fork(tb testing.TB, o order, extra ...uintptr) *worker {
+	tb.Helper()
+	w, err := tryFork(tb, o, extra...)
+	if err != nil {
+		var we *jail.WallError
+		if errors.As(err, &we) {
+			tb.Fatalf("forking the worker: %v\nremedy: %s", err, we.Remedy())
+		}
+		tb.Fatalf("forking the worker: %v", err)
+	}
+	return w
+}
+
+func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
+	tb.Helper()
+	path := buildWorker(tb)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pair[1])
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	er, ew, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ew.Close()
+	b, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	a := attr(o.Waive...)
+	pid, err := syscall.ForkExec(path, []string{"worker", string(b)}, &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=2"},
+		Files: append([]uintptr{null.Fd(), null.Fd(), ew.Fd(), uintptr(pair[1])}, extra...),
+		Sys:   jail.SysProcAttr(a),
+	})
+	if err != nil {
+		er.Close()
+		unix.Close(pair[0])
+		return nil, jail.ForkError(a, err)
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, err
+	}
+	w := &worker{tb: tb, pid: pid, uid: a.HostUID, conn: os.NewFile(uintptr(pair[0]), "worker")}
+	if err := w.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	w.lines = bufio.NewReader(w.conn)
+	w.drain.Go(func() {
+		w.stderr.ReadFrom(er)
+		er.Close()
+	})
+	tb.Cleanup(func() {
+		syscall.Kill(pid, syscall.SIGKILL)
+		w.wait()
+		w.conn.Close()
+	})
+	return w, nil
+}
+
+// read returns the worker's next report.
+func (w *worker) read() (report, error) {
+	line, err := w.lines.ReadBytes('\n')
+	if err != nil {
+		return report{}, fmt.Errorf("the worker ended (%s)", w.end())
+	}
+	var r report
+	return r, json.Unmarshal(line, &r)
+}
+
+// sealed waits for the worker to say that it is sealed.
+func (w *worker) sealed() []jail.State {
+	w.tb.Helper()
+	r, err := w.read()
+	if err != nil || r.Error != "" {
+		w.tb.Fatalf("sealing: %v %s", err, r.Error)
+	}
+	return r.States
+}
+
+// release lets the worker go on.
+func (w *worker) release() {
+	if _, err := w.conn.Write([]byte{1}); err != nil {
+		w.tb.Errorf("releasing the worker: %v", err)
+	}
+}
+
+// result lets a sealed worker do what it was told and returns the answers.
+func (w *worker) result() ([]string, error) {
+	w.release()
+	r, err := w.read()
+	return r.Result, err
+}
+
+func (w *worker) wait() syscall.WaitStatus {
+	if !w.waited {
+		for {
+			_, err := syscall.Wait4(w.pid, &w.status, 0, nil)
+			if err != syscall.EINTR {
+				break
+			}
+		}
+		w.waited = true
+		w.drain.Wait()
+	}
+	return w.status
+}
+
+// end says how the worker ended.
+func (w *worker) end() string {
+	s := w.wait()
+	if s.Signaled() {
+		return fmt.Sprintf("signal %v", s.Signal())
+	}
+	return fmt.Sprintf("exit %d: %.300s", s.ExitStatus(), w.stderr.String())
+}
+
+// require skips where the host cannot do what the test needs, and fails there
+// when REQUIRE_ALL is set.
+func require(tb testing.TB, err error) {
+	tb.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("REQUIRE_ALL") != "" {
+		tb.Fatalf("REQUIRE_ALL is set and the host cannot: %v", err)
+	}
+	tb.Skipf("the host cannot: %v", err)
+}
+
+// asUser runs the named test again as an ordinary user.
+func asUser(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	t.Run("user", func(t *testing.T) {
+		setpriv, err := exec.LookPath("setpriv")
+		require(t, err)
+		path := buildWorker(t)
+		self := filepath.Join(filepath.Dir(path), "self.test")
+		if _, err := os.Stat(self); err != nil {
+			b, err := os.ReadFile("/proc/self/exe")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(self, b, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, _, _ := strings.Cut(t.Name(), "/")
+		c := exec.CommandContext(t.Context(), setpriv, "--reuid=65533", "--regid=65533", "--clear-groups",
+			self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=60s")
+		c.Env = append(os.Environ(), "JAIL_TEST_WORKER="+path, "HOME=/nonexistent")
+		c.WaitDelay = time.Second
+		out, err := c.CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte("--- PASS: "+name)) {
+			t.Errorf("as an ordinary user: %v\n%s", err, out)
+		}
+	})
+}
