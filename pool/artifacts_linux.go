@@ -191,12 +191,11 @@ func (s *storage) candidates() []string {
 		}
 		return []string{abs}
 	}
-	list := []string{""}
 	added, err := filepath.Glob(filepath.Join(EngineDir(s.cache), "*.wasm"))
 	if err != nil {
-		return list
+		added = nil // the pattern is ours but for the folder's name
 	}
-	return append(list, added[:min(len(added), maxCandidates)]...)
+	return append([]string{""}, added[:min(len(added), maxCandidates)]...)
 }
 
 func (s *storage) prepareWith(ctx context.Context, engine string) error {
@@ -206,7 +205,7 @@ func (s *storage) prepareWith(ctx context.Context, engine string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }() // gone already when all went well
 	dir := filepath.Join(tmp, "a")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // slot uids enter it by an inherited descriptor
 		return fmt.Errorf("%w: %s: %w", ErrUnwritable, s.outer, err)
 	}
 	if err := s.runPrepare(ctx, dir, engine); err != nil {

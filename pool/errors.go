@@ -47,9 +47,18 @@ func (e *StartError) Error() string {
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
 	if e.Stderr != "" {
-		fmt.Fprintf(&b, " (stderr %q)", e.Stderr)
+		fmt.Fprintf(&b, " (stderr %q)", ending(e.Stderr))
 	}
 	return b.String()
+}
+
+// ending is the part of a stderr that goes into an error's text.
+func ending(s string) string {
+	const most = 1 << 10
+	if len(s) <= most {
+		return s
+	}
+	return "..." + s[len(s)-most:]
 }
 
 // Unwrap gives the cause.
@@ -92,7 +101,7 @@ func (e *EndError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	if e.Stderr != "" {
-		fmt.Fprintf(&b, " (stderr %q)", e.Stderr)
+		fmt.Fprintf(&b, " (stderr %q)", ending(e.Stderr))
 	}
 	return b.String()
 }

@@ -202,8 +202,9 @@ func run(t *testing.T, l *Lease, source string) ipc.Message {
 	return m
 }
 
-// endError is the error as an *EndError of the end wanted.
-func endError(t *testing.T, err error, want End) *EndError {
+// endError checks that the error is an *EndError of the end wanted, and gives
+// its signal.
+func endError(t *testing.T, err error, want End) syscall.Signal {
 	t.Helper()
 	var e *EndError
 	if !errors.As(err, &e) {
@@ -212,7 +213,7 @@ func endError(t *testing.T, err error, want End) *EndError {
 	if e.End != want {
 		t.Errorf("end %s (%v), want %s", e.End, err, want)
 	}
-	return e
+	return e.Signal
 }
 
 // recorder keeps log lines.

@@ -197,13 +197,13 @@ func sealedImage(root *os.Root, want digest) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make base image: %w", err)
 	}
-	w := os.NewFile(uintptr(fd), imageFile) //nolint:gosec // a descriptor is not negative
-	defer func() { _ = w.Close() }()        // the reading end has its own
+	w := os.NewFile(uintptr(fd), imageFile)
+	defer func() { _ = w.Close() }() // the reading end has its own
 	if err := checkFile(root, imageFile, want, w); err != nil {
 		return nil, err
 	}
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil { //nolint:gosec // a descriptor is not negative
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return nil, fmt.Errorf("seal base image: %w", err)
 	}
 	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/cellblock-dev/cellblock/ipc"
 )
 
@@ -208,8 +206,8 @@ func TestDeadlineKills(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		_, err := l.Turn(ctx, &ipc.Start{Source: []byte("loop")}, plenty, nil)
-		e := endError(t, err, EndTimeout)
-		if !errors.Is(e, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+		endError(t, err, EndTimeout)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		if _, err := l.Turn(t.Context(), &ipc.Settle{}, plenty, nil); !errors.Is(err, ErrReleased) {
@@ -390,7 +388,11 @@ func TestStartFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.Close(context.Background())
+		defer func() {
+			if err := p.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
 		var start *StartError
 		if err := p.Start(t.Context()); !errors.As(err, &start) || start.Wall != "landlock" {
 			t.Errorf("start: %v", err)
@@ -440,9 +442,9 @@ func TestStartFailureIsOutlived(t *testing.T) {
 func TestShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: 1, Max: 6})
-		var all []*Lease
-		for range 6 {
-			all = append(all, acquire(t, p, Want{}))
+		var all [6]*Lease
+		for i := range all {
+			all[i] = acquire(t, p, Want{})
 		}
 		for _, l := range all {
 			l.Release()
@@ -537,8 +539,4 @@ func TestWanted(t *testing.T) {
 		c.Release()
 		b.Release()
 	})
-}
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
 }

@@ -154,13 +154,13 @@ func (w *process) spawn(ctx context.Context, s *spawn.Spawner) error {
 	if err != nil {
 		return fmt.Errorf("make socket pair: %w", err)
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "worker end") //nolint:gosec // a descriptor is not negative
-	defer func() { _ = theirs.Close() }()               // the worker has its own
+	theirs := os.NewFile(uintptr(fds[1]), "worker end")
+	defer func() { _ = theirs.Close() }() // the worker has its own
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		_ = unix.Close(fds[0])
 		return fmt.Errorf("make socket pair: %w", err)
 	}
-	w.conn = ipc.NewConn(os.NewFile(uintptr(fds[0]), w.id), ipc.Supervisor) //nolint:gosec // a descriptor is not negative
+	w.conn = ipc.NewConn(os.NewFile(uintptr(fds[0]), w.id), ipc.Supervisor)
 	r := spawn.Request{
 		Program: p.binary,
 		Argv:    []string{"vmworker: worker", "worker"},
@@ -333,7 +333,7 @@ func (w *process) abandon(err error) error {
 			out.Err = errors.Join(err, out.Err)
 		}
 	}
-	if x.Known && !(x.Status.Signaled() && x.Status.Signal() == syscall.SIGKILL) {
+	if x.Known && (!x.Status.Signaled() || x.Status.Signal() != syscall.SIGKILL) {
 		out.Err = fmt.Errorf("worker ended by itself (%s): %w", statusText(x.Status), out.Err)
 	}
 	return out

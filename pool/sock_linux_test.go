@@ -184,7 +184,11 @@ func BenchmarkTurn(b *testing.B) {
 	if err := p.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	defer p.Close(context.Background())
+	defer func() {
+		if err := p.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	}()
 	start := &ipc.Start{Source: []byte("return 1+2"), Seed: 1}
 	b.Run("acquire+turn+release", func(b *testing.B) {
 		b.ReportAllocs()
