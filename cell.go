@@ -37,7 +37,6 @@ type cell struct {
 	output      []json.RawMessage
 	outputBytes int64 // of the JSON list
 	overflowed  bool
-	omitted     int64
 	timer       time.Time // next due; zero: none
 	lastID      uint32
 	slot        *snapshot.Slot // nil until the first park

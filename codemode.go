@@ -115,7 +115,8 @@ func numbers() []number {
 
 // Resolved returns the settings in force and a notice for each value that was
 // moved into its range or replaced. The receiver is not changed.
-func (c CodeMode) Resolved() (CodeMode, []Notice) {
+func (s *CodeMode) Resolved() (CodeMode, []Notice) {
+	c := *s
 	var notices []Notice
 	for _, n := range numbers() {
 		p := n.at(&c)
@@ -166,73 +167,126 @@ func ResolveCodeMode(global, agent json.RawMessage) (CodeMode, []Notice) {
 	var c CodeMode
 	notices := c.overlay(global, "")
 	notices = append(notices, c.overlay(agent, "agent: ")...)
-	c, more := c.Resolved()
+	c, more := (&c).Resolved()
 	return c, append(notices, more...)
 }
 
 // overlay puts one JSON value of tools.codeMode over the settings.
-func (c *CodeMode) overlay(raw json.RawMessage, prefix string) []Notice {
+func (s *CodeMode) overlay(raw json.RawMessage, prefix string) []Notice {
 	if len(raw) == 0 {
 		return nil
 	}
 	var on bool
 	if json.Unmarshal(raw, &on) == nil && string(raw) != "null" {
-		c.Enabled = on
+		s.Enabled = on
 		return nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		c.Enabled = false
+		s.Enabled = false
 		return []Notice{{prefix + "codeMode", "is neither a boolean nor an object; code mode is off"}}
 	}
-	var notices []Notice
-	note := func(field, text string) { notices = append(notices, Notice{prefix + field, text}) }
-	known := map[string]bool{"enabled": true, "languages": true, "outputOverflow": true, "runtime": true, "mode": true}
+	o := overlay{s, fields, prefix, nil}
+	o.numbers()
+	o.enabled()
+	o.languages()
+	o.overflow()
+	o.constants()
+	o.unknown()
+	return o.notices
+}
+
+// overlay is one JSON object on its way into the settings.
+type overlay struct {
+	into    *CodeMode
+	fields  map[string]json.RawMessage
+	prefix  string
+	notices []Notice
+}
+
+func (o *overlay) note(field, text string) {
+	o.notices = append(o.notices, Notice{o.prefix + field, text})
+}
+
+func (o *overlay) numbers() {
+	for _, n := range numbers() {
+		v, ok := o.fields[n.name]
+		if !ok {
+			continue
+		}
+		number, ok := positiveInteger(v)
+		if !ok {
+			o.note(n.name, clip(v)+" is no integer above 0; the default is in force")
+		}
+		*n.at(o.into) = number
+	}
+}
+
+func (o *overlay) enabled() {
+	v, ok := o.fields["enabled"]
+	if !ok {
+		return
+	}
+	o.into.Enabled = string(v) == "true"
+	if !o.into.Enabled && string(v) != "false" {
+		o.note("enabled", "is no boolean; code mode is off")
+	}
+}
+
+func (o *overlay) languages() {
+	v, ok := o.fields["languages"]
+	if !ok {
+		return
+	}
+	var list []any
+	if json.Unmarshal(v, &list) != nil {
+		o.note("languages", "is no list; both languages are in force")
+	}
+	o.into.Languages = nil
+	for _, l := range list {
+		if name, ok := l.(string); ok {
+			o.into.Languages = append(o.into.Languages, name)
+		}
+	}
+}
+
+func (o *overlay) overflow() {
+	v, ok := o.fields["outputOverflow"]
+	if !ok {
+		return
+	}
+	o.into.OutputOverflow = ""
+	if json.Unmarshal(v, &o.into.OutputOverflow) != nil {
+		o.note("outputOverflow", `is no string; "fail" is in force`)
+	}
+}
+
+func (o *overlay) constants() {
+	for name, value := range constants() {
+		if v, ok := o.fields[name]; ok && string(v) != strconv.Quote(value) {
+			o.note(name, fmt.Sprintf("is always %q", value))
+		}
+	}
+}
+
+// constants are the settings that cannot be changed.
+func constants() map[string]string {
+	return map[string]string{"runtime": codeModeRuntime, "mode": codeModeMode}
+}
+
+func (o *overlay) unknown() {
+	known := map[string]bool{"enabled": true, "languages": true, "outputOverflow": true}
+	for name := range constants() {
+		known[name] = true
+	}
 	for _, n := range numbers() {
 		known[n.name] = true
-		if v, ok := fields[n.name]; ok {
-			number, ok := positiveInteger(v)
-			if !ok {
-				note(n.name, fmt.Sprintf("%s is no integer above 0; the default is in force", clip(v)))
-			}
-			*n.at(c) = number
-		}
 	}
-	if v, ok := fields["enabled"]; ok {
-		c.Enabled = string(v) == "true"
-		if !c.Enabled && string(v) != "false" {
-			note("enabled", "is no boolean; code mode is off")
-		}
-	}
-	if v, ok := fields["languages"]; ok {
-		var list []any
-		if json.Unmarshal(v, &list) != nil {
-			note("languages", "is no list; both languages are in force")
-		}
-		c.Languages = nil
-		for _, l := range list {
-			if s, ok := l.(string); ok {
-				c.Languages = append(c.Languages, s)
-			}
-		}
-	}
-	if v, ok := fields["outputOverflow"]; ok {
-		c.OutputOverflow = ""
-		if json.Unmarshal(v, &c.OutputOverflow) != nil {
-			note("outputOverflow", `is no string; "fail" is in force`)
-		}
-	}
-	for _, constant := range [][2]string{{"runtime", codeModeRuntime}, {"mode", codeModeMode}} {
-		if v, ok := fields[constant[0]]; ok && string(v) != strconv.Quote(constant[1]) {
-			note(constant[0], fmt.Sprintf("is always %q", constant[1]))
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(fields)) {
+	for _, k := range slices.Sorted(maps.Keys(o.fields)) {
 		if !known[k] {
-			note(k, "is no setting of code mode")
+			o.note(k, "is no setting of code mode")
 		}
 	}
-	return notices
 }
 
 // positiveInteger reads a JSON number as JavaScript would: 1e3 and 1000.0 are

@@ -65,10 +65,11 @@ func TestResolveCodeModeNumbers(t *testing.T) {
 		if c.TimeoutMs != tc.timeout {
 			t.Errorf("%s: timeoutMs %d, want %d", tc.json, c.TimeoutMs, tc.timeout)
 		}
-		said := ""
-		for _, n := range notices {
-			said += n.String()
+		texts := make([]string, len(notices))
+		for i, n := range notices {
+			texts[i] = n.String()
 		}
+		said := strings.Join(texts, "; ")
 		if tc.notice == "" && said != "" || !strings.Contains(said, tc.notice) {
 			t.Errorf("%s: notices %q, want one with %q", tc.json, said, tc.notice)
 		}
@@ -124,7 +125,7 @@ func TestResolveCodeModeInheritsFieldByField(t *testing.T) {
 	if !c.Enabled || c.TimeoutMs != 900 || c.MaxTimers != 5 {
 		t.Errorf("got %+v", c)
 	}
-	named := []string{}
+	named := make([]string, 0, len(notices))
 	for _, n := range notices {
 		named = append(named, n.Field)
 	}

@@ -112,20 +112,19 @@ func tryStart(ctx context.Context, cfg Config) (states []jail.State, err error) 
 
 // missingWall returns the wall that a start failed at, nil for another cause.
 func missingWall(err error) *jail.WallError {
-	var wall *jail.WallError
-	if errors.As(err, &wall) {
+	if wall, ok := errors.AsType[*jail.WallError](err); ok {
 		return wall
 	}
-	var start *pool.StartError
-	if errors.As(err, &start) && start.Wall != "" {
+	if start, ok := errors.AsType[*pool.StartError](err); ok && start.Wall != "" {
 		return &jail.WallError{Wall: start.Wall, Err: start.Err}
 	}
 	return nil
 }
 
 func tabulate(wanted jail.Policy, missing map[jail.Wall]*jail.WallError, states []jail.State) []WallReport {
-	var lines []WallReport
-	for _, w := range jail.Walls() {
+	walls := jail.Walls()
+	lines := make([]WallReport, 0, len(walls))
+	for _, w := range walls {
 		line := WallReport{Wall: w, Status: WallUnknown, Keeps: w.Keeps()}
 		for _, s := range states {
 			if s.Wall != w {

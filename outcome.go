@@ -66,7 +66,7 @@ func (v *visit) done(m *ipc.Done) Result {
 	v.release()
 	r := Result{
 		Status: StatusCompleted, Value: json.RawMessage(m.Value), Output: c.outputSoFar(),
-		Truncated: m.Truncated, OmittedBytes: int64(min(m.Omitted, 1<<53)), Telemetry: v.telemetry(), //nolint:gosec // bounded
+		Truncated: m.Truncated, OmittedBytes: int64(min(m.Omitted, 1<<53)), Telemetry: v.telemetry(),
 	}
 	c.end(StateCompleted)
 	return r
@@ -163,8 +163,8 @@ func (v *visit) failureOfEnd(err error) *failure {
 	if v.left() <= 0 {
 		return &failure{code: CodeTimeout, text: textTimeout}
 	}
-	var end *pool.EndError
-	if !errors.As(err, &end) {
+	end, ok := errors.AsType[*pool.EndError](err)
+	if !ok {
 		return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable(err.Error())}
 	}
 	inTransform := v.cell.program.language == ipc.TypeScript && !v.cell.started

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrPayload is wrapped by every error of CheckPayload.
-var ErrPayload = errors.New("Code mode payload tool surface violation") //nolint:revive,staticcheck // the text is fixed by the contract
+var ErrPayload = errors.New("Code mode payload tool surface violation")
 
 // maxListedTools bounds how many names an error of CheckPayload lists.
 const maxListedTools = 50

@@ -67,7 +67,7 @@ func New(cfg Config) (*Supervisor, error) {
 }
 
 func (s *Supervisor) resolve(agent string, c CodeMode) CodeMode {
-	resolved, notices := c.Resolved()
+	resolved, notices := (&c).Resolved()
 	for _, n := range notices {
 		s.log.Warn("setting changed", "agent", agent, "setting", "tools.codeMode."+n.Field, "change", n.Text)
 	}

@@ -46,7 +46,7 @@ func main() {
 	flag.Parse()
 	if *list {
 		for _, c := range cases() {
-			fmt.Fprintf(os.Stdout, "%-12s %s\n", c.name, strings.Join(c.figures, " "))
+			_, _ = fmt.Fprintf(os.Stdout, "%-12s %s\n", c.name, strings.Join(c.figures, " "))
 		}
 		return
 	}
@@ -95,9 +95,9 @@ func run(ctx context.Context, o options, names []string) error {
 }
 
 func report(figures []figure, out string) error {
-	fmt.Fprintf(os.Stdout, "| figure | median | lowest | highest | unit |\n|---|---|---|---|---|\n")
+	_, _ = fmt.Fprintf(os.Stdout, "| figure | median | lowest | highest | unit |\n|---|---|---|---|---|\n")
 	for _, f := range figures {
-		fmt.Fprintf(os.Stdout, "| %s | %.4g | %.4g | %.4g | %s |\n", f.Name, f.Value, slices.Min(f.Rounds), slices.Max(f.Rounds), f.Unit)
+		_, _ = fmt.Fprintf(os.Stdout, "| %s | %.4g | %.4g | %.4g | %s |\n", f.Name, f.Value, slices.Min(f.Rounds), slices.Max(f.Rounds), f.Unit)
 	}
 	raw, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {
