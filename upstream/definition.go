@@ -36,50 +36,64 @@ type page struct {
 	NextCursor json.RawMessage   `json:"nextCursor"`
 }
 
+// lister gathers the pages of one list.
+type lister struct {
+	limits  listLimits
+	log     *slog.Logger
+	size    int64
+	names   map[string]bool
+	cursors map[string]bool
+	found   []definition
+}
+
 // list reads all pages of a server's tools. A server that pages for ever, or
 // lists too much, gives what came before the limit; the log says so.
 func list(ctx context.Context, l *link, limits listLimits, logger *slog.Logger) ([]definition, error) {
-	var (
-		definitions []definition
-		names       = map[string]bool{}
-		cursors     = map[string]bool{}
-		cursor      = json.RawMessage(nil)
-		size        int64
-	)
+	r := &lister{limits: limits, log: logger, names: map[string]bool{}, cursors: map[string]bool{}}
+	var cursor json.RawMessage
 	for range maxPages {
 		p, err := readPage(ctx, l, cursor)
 		if err != nil {
 			return nil, err
 		}
-		for _, raw := range p.Tools {
-			size += int64(len(raw))
-			if len(definitions) >= limits.tools || size > limits.bytes {
-				logger.Warn("the list of tools is cut", "tools", len(definitions), "maxTools", limits.tools, "maxDefinitionBytes", limits.bytes)
-				return definitions, nil
-			}
-			d, err := readDefinition(raw)
-			if err == nil && names[d.Name] {
-				err = errors.New("the name is listed twice")
-			}
-			if err != nil {
-				logger.Warn("a tool is left out", "tool", shorten(raw, maxJunkShown), "reason", err)
-				continue
-			}
-			names[d.Name] = true
-			definitions = append(definitions, d)
+		if !r.take(p) {
+			return r.found, nil
 		}
 		cursor = p.NextCursor
-		if len(cursor) == 0 || string(cursor) == "null" || string(cursor) == `""` {
-			return definitions, nil
-		}
-		if cursors[string(cursor)] {
-			logger.Warn("the list of tools has a page that leads back; the rest is left out", "tools", len(definitions))
-			return definitions, nil
-		}
-		cursors[string(cursor)] = true
 	}
-	logger.Warn("the list of tools has too many pages; the rest is left out", "tools", len(definitions), "maxPages", maxPages)
-	return definitions, nil
+	logger.Warn("the list of tools has too many pages; the rest is left out", "tools", len(r.found), "maxPages", maxPages)
+	return r.found, nil
+}
+
+// take adds a page; it returns whether there is a next one to ask for.
+func (r *lister) take(p page) bool {
+	for _, raw := range p.Tools {
+		r.size += int64(len(raw))
+		if len(r.found) >= r.limits.tools || r.size > r.limits.bytes {
+			r.log.Warn("the list of tools is cut", "tools", len(r.found), "maxTools", r.limits.tools, "maxDefinitionBytes", r.limits.bytes)
+			return false
+		}
+		d, err := readDefinition(raw)
+		if err == nil && r.names[d.Name] {
+			err = errors.New("the name is listed twice")
+		}
+		if err != nil {
+			r.log.Warn("a tool is left out", "tool", shorten(raw, maxJunkShown), "reason", err)
+			continue
+		}
+		r.names[d.Name] = true
+		r.found = append(r.found, d)
+	}
+	cursor := string(p.NextCursor)
+	if cursor == "" || cursor == "null" || cursor == `""` {
+		return false
+	}
+	if r.cursors[cursor] {
+		r.log.Warn("the list of tools has a page that leads back; the rest is left out", "tools", len(r.found))
+		return false
+	}
+	r.cursors[cursor] = true
+	return true
 }
 
 func readPage(ctx context.Context, l *link, cursor json.RawMessage) (page, error) {

@@ -177,8 +177,7 @@ func (l *link) cancel(ctx context.Context, id int64) {
 
 func result(r *jsonrpc.Response) (json.RawMessage, error) {
 	if r.Error != nil {
-		var wire *jsonrpc.Error
-		if errors.As(r.Error, &wire) {
+		if wire, ok := errors.AsType[*jsonrpc.Error](r.Error); ok {
 			return nil, &ReplyError{Code: wire.Code, Message: wire.Message, Data: wire.Data}
 		}
 		return nil, r.Error

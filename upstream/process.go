@@ -87,7 +87,7 @@ func newPipe(oursReads bool) (r, w *os.File, err error) {
 	if err := syscall.SetNonblock(ours, true); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make a pipe: %w", err), syscall.Close(fds[0]), syscall.Close(fds[1]))
 	}
-	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil //nolint:gosec // descriptors of the kernel
+	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
 }
 
 // stop ends the process in steps: its input is closed; then SIGTERM; then

@@ -185,7 +185,7 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 		session, state, err, retryAt, moved := s.session, s.state, s.err, s.retryAt, s.moved
 		s.mu.Unlock()
 		switch {
-		case session != nil:
+		case session != nil && session.link.brokenBy() == nil:
 			return session, nil
 		case state == StateClosed:
 			return nil, ErrClosed

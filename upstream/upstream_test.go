@@ -84,14 +84,15 @@ func one(t *testing.T, set Server) (*Upstream, *logs) {
 	return u, l
 }
 
-func find(t *testing.T, u *Upstream, name string) catalog.Tool {
+// echoOf is the tool that every good server has.
+func echoOf(t *testing.T, u *Upstream) catalog.Tool {
 	t.Helper()
 	for _, tool := range u.Tools() {
-		if tool.Name == name {
+		if tool.Name == "echo" {
 			return tool
 		}
 	}
-	t.Fatalf("no tool %q", name)
+	t.Fatal("no tool echo")
 	return catalog.Tool{}
 }
 
@@ -100,8 +101,9 @@ func call(ctx context.Context, tool catalog.Tool, input string) (catalog.Result,
 }
 
 func names(u *Upstream) []string {
-	var list []string
-	for _, tool := range u.Tools() {
+	tools := u.Tools()
+	list := make([]string, 0, len(tools))
+	for _, tool := range tools {
 		list = append(list, tool.Name)
 	}
 	return list
@@ -128,7 +130,7 @@ func until(t *testing.T, u *Upstream, what string, ok func() bool) {
 func TestCallsAreByteExact(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "good"))
-	echo := find(t, u, "echo")
+	echo := echoOf(t, u)
 	if echo.Kind != catalog.KindMCP || echo.Owner != "s" || echo.Label != "Echo" || echo.Trust != nil {
 		t.Errorf("tool = %+v", echo)
 	}
@@ -162,7 +164,7 @@ func TestCallsAreByteExact(t *testing.T) {
 func TestErrorsOfServers(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "good"))
-	_, err := call(t.Context(), find(t, u, "echo"), `{"do":"fail"}`)
+	_, err := call(t.Context(), echoOf(t, u), `{"do":"fail"}`)
 	var reply *ReplyError
 	if !errors.As(err, &reply) || reply.Code != -32000 || reply.Message != "out of paper" || string(reply.Data) != `{"n":9007199254740993}` {
 		t.Errorf("error = %#v", err)
@@ -173,7 +175,7 @@ func TestProgressReachesTheCall(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "good"))
 	var got []string
-	_, err := find(t, u, "echo").Call(t.Context(), catalog.Invocation{
+	_, err := echoOf(t, u).Call(t.Context(), catalog.Invocation{
 		Input: json.RawMessage(`{"do":"progress"}`), Update: func(p json.RawMessage) { got = append(got, string(p)) },
 	})
 	if err != nil || len(got) != 1 || !strings.Contains(got[0], `"message":"half"`) {
@@ -184,7 +186,7 @@ func TestProgressReachesTheCall(t *testing.T) {
 func TestJunkLinesAreSkipped(t *testing.T) {
 	t.Parallel()
 	u, l := one(t, self(t, "noisy"))
-	if r, err := call(t.Context(), find(t, u, "echo"), `{"do":"junk"}`); err != nil || string(r.Value) != `{"content":[]}` {
+	if r, err := call(t.Context(), echoOf(t, u), `{"do":"junk"}`); err != nil || string(r.Value) != `{"content":[]}` {
 		t.Errorf("result = %s, %v", r.Value, err)
 	}
 	for _, want := range []string{"Starting server", "warning: something", "skipped=4"} {
@@ -197,7 +199,7 @@ func TestJunkLinesAreSkipped(t *testing.T) {
 func TestServerThatDiesComesBack(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "good"))
-	echo := find(t, u, "echo")
+	echo := echoOf(t, u)
 	_, err := call(t.Context(), echo, `{"do":"die"}`)
 	var gone *ServerError
 	if !errors.As(err, &gone) || gone.Server != "s" {
@@ -214,7 +216,7 @@ func TestLongLineEndsTheSessionOnly(t *testing.T) {
 	if missing := u.Ready(t.Context(), patience); missing != nil {
 		t.Fatal(missing)
 	}
-	echo := find(t, u, "echo")
+	echo := echoOf(t, u)
 	if _, err := call(t.Context(), echo, `{"do":"huge"}`); err == nil || !strings.Contains(err.Error(), "over the limit of 1048576 bytes") {
 		t.Errorf("error = %v", err)
 	}
@@ -272,7 +274,7 @@ func TestWeirdDefinitions(t *testing.T) {
 func TestServerWithoutTools(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "toolless"))
-	if got := names(u); got != nil {
+	if got := names(u); len(got) != 0 {
 		t.Errorf("names = %q", got)
 	}
 }
@@ -334,11 +336,11 @@ func TestCancelIsForwarded(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	told := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(told) })
-	if _, err := call(ctx, find(t, u, "echo"), `{"do":"hang"}`); !errors.Is(err, told) {
+	if _, err := call(ctx, echoOf(t, u), `{"do":"hang"}`); !errors.Is(err, told) {
 		t.Errorf("error = %v", err)
 	}
 	// The server reads in order: once it answers this, it has read the notice.
-	if _, err := call(t.Context(), find(t, u, "echo"), `{}`); err != nil {
+	if _, err := call(t.Context(), echoOf(t, u), `{}`); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(patience); ; {
@@ -360,7 +362,7 @@ func TestCallTimeout(t *testing.T) {
 	set := self(t, "good")
 	set.CallTimeout = 100 * time.Millisecond
 	u, _ := one(t, set)
-	if _, err := call(t.Context(), find(t, u, "echo"), `{"do":"hang"}`); err == nil || err.Error() != "MCP server s: did not answer within 100ms" {
+	if _, err := call(t.Context(), echoOf(t, u), `{"do":"hang"}`); err == nil || err.Error() != "MCP server s: did not answer within 100ms" {
 		t.Errorf("error = %v", err)
 	}
 }
@@ -370,7 +372,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	set := self(t, "good")
 	set.MaxConcurrency = 1
 	u, _ := one(t, set)
-	echo := find(t, u, "echo")
+	echo := echoOf(t, u)
 	ctx, cancel := context.WithCancel(t.Context())
 	hung := make(chan struct{})
 	go func() {
@@ -396,10 +398,10 @@ func TestConcurrencyIsBounded(t *testing.T) {
 func TestChangedListIsRead(t *testing.T) {
 	t.Parallel()
 	u, _ := one(t, self(t, "good"))
-	if _, err := call(t.Context(), find(t, u, "echo"), `{"do":"change"}`); err != nil {
+	if _, err := call(t.Context(), echoOf(t, u), `{"do":"change"}`); err != nil {
 		t.Fatal(err)
 	}
-	until(t, u, "the new description", func() bool { return find(t, u, "echo").Description == "changed" })
+	until(t, u, "the new description", func() bool { return echoOf(t, u).Description == "changed" })
 }
 
 func TestEnvironmentOfServers(t *testing.T) {
@@ -407,7 +409,7 @@ func TestEnvironmentOfServers(t *testing.T) {
 	set := self(t, "good")
 	set.Env["OWN"] = "yes"
 	u, _ := one(t, set)
-	r, err := call(t.Context(), find(t, u, "echo"), `{"do":"env"}`)
+	r, err := call(t.Context(), echoOf(t, u), `{"do":"env"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +423,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	set := self(t, "secret")
 	set.Env["API_KEY"] = "hunter2hunter2"
 	u, l := one(t, set)
-	if _, err := call(t.Context(), find(t, u, "echo"), `{}`); err != nil {
+	if _, err := call(t.Context(), echoOf(t, u), `{}`); err != nil {
 		t.Fatal(err)
 	}
 	s := u.servers[0]

@@ -58,7 +58,7 @@ func (a *app) addEngine(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // the operator names the file
 	if err != nil {
 		return usage(fmt.Errorf("read the engine: %w", err))
 	}

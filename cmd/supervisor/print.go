@@ -32,7 +32,7 @@ func isTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS) //nolint:gosec // a descriptor is small
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
 
@@ -72,12 +72,13 @@ func size(n int64) string {
 // explain is an error with what would help.
 func explain(err error) string {
 	text := err.Error()
-	var wall interface {
+	// A wall of the jail, by what it knows.
+	type wallError interface {
 		error
 		Remedy() string
 		Waiver() string
 	}
-	if errors.As(err, &wall) {
+	if wall, ok := errors.AsType[wallError](err); ok {
 		if r := wall.Remedy(); r != "" {
 			text += "\n  what helps: " + r
 		}

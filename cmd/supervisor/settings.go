@@ -106,8 +106,8 @@ func (a *app) folder(variable, standard string) string {
 // findWorker looks beside the program itself, then at the setting.
 func findWorker(f *config.File) string {
 	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
+		if target, err := filepath.EvalSymlinks(self); err == nil {
+			self = target
 		}
 		beside := filepath.Join(filepath.Dir(self), workerName)
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {

@@ -168,7 +168,7 @@ func (f *File) load(name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(full)
+	text, err := os.ReadFile(full) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (f *File) readJail(s *section) error {
 	}
 	if n := s.kind("slotUids", List); n != nil {
 		pair := f.open(nil, "jail.slotUids")
-		var ids []int64
+		ids := make([]int64, 0, len(n.Items))
 		for i, item := range n.Items {
 			one := &Node{Kind: Object, At: item.At, Members: []Member{{Key: "id", At: item.At, Value: item}}}
 			e := f.open(one, fmt.Sprintf("jail.slotUids[%d]", i))

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,11 +100,13 @@ func (s *section) integer(key string, low, top int64) int64 {
 	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil {
 		f, ferr := strconv.ParseFloat(n.Text, 64)
-		if ferr != nil || f != float64(int64(f)) {
+		if ferr != nil || math.IsInf(f, 0) || f != math.Trunc(f) {
 			s.fail(n, join(s.path, key), n.Text+" is no whole number")
 			return 0
 		}
-		v = int64(f)
+		// Far beyond every range on either side, where it is cut anyhow.
+		const most = 1 << 53
+		v = int64(min(max(f, -most), most))
 	}
 	if kept := min(max(v, low), top); kept != v {
 		s.notice(n, key, fmt.Sprintf("%d is outside %d to %d; %d is in force", v, low, top, kept))

@@ -52,14 +52,14 @@ func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for {
 		at := p.at
-		switch r := p.next(); {
-		case r == quote:
+		switch r := p.next(); r {
+		case quote:
 			return b.String(), nil
-		case r == endOfText:
+		case endOfText:
 			return "", p.fail(start, "a string without its end")
-		case r == '\n' || r == '\r':
+		case '\n', '\r':
 			return "", p.fail(at, "a line end inside a string")
-		case r == '\\':
+		case '\\':
 			if err := p.escape(at, &b); err != nil {
 				return "", err
 			}
@@ -147,5 +147,5 @@ func (p *parser) hex(digits int) (rune, error) {
 	if err != nil {
 		return 0, p.fail(at, "an escape needs %d hexadecimal digits", digits)
 	}
-	return rune(v), nil
+	return rune(v), nil //nolint:gosec // at most four hexadecimal digits
 }

@@ -153,7 +153,7 @@ func fingerprint(cfg cellblock.RunConfig) [32]byte {
 // showLocked registers what the client sees of a run.
 func (s *session) showLocked(run *cellblock.Run, tools []catalog.Tool) {
 	surface := run.Surface()
-	var shown []string
+	shown := make([]string, 0, len(surface.Tools))
 	for i, d := range surface.Tools {
 		tool := &mcp.Tool{Name: d.Name, Description: d.Description, InputSchema: objectSchema(d.Parameters)}
 		switch {
