@@ -23,7 +23,7 @@ const (
 	maxDigits   = 1000
 )
 
-const contractURL = "cellblock:outputSchema"
+const contractURL = "cellblock:///outputSchema"
 
 // contract is a compiled output schema.
 type contract struct {
@@ -81,7 +81,7 @@ func compileContract(raw json.RawMessage) (ct *contract, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
-	ct = &contract{schema: s, meter: &meter{}, free: make(chan struct{}, 1)}
+	ct = &contract{schema: s, meter: &meter{limit: maxContractTime}, free: make(chan struct{}, 1)}
 	ct.meter.attach(s)
 	ct.free <- struct{}{}
 	return ct, nil

@@ -9,12 +9,12 @@ import (
 
 // Bounds of hints. Lengths are UTF-16 units.
 const (
-	maxHintName     = 128  // of a property name
-	maxHintUnion    = 4    // members of a union of structures
-	maxHintBranches = 8    // members of anyOf and oneOf
-	maxHintLiterals = 8    // members of a literal union
-	maxLiteralUnits = 96   // of a literal union
-	maxHintNodes    = 2000 // schemas looked at for one hint
+	maxHintName     = 128    // of a property name
+	maxHintUnion    = 4      // members of a union of structures
+	maxHintBranches = 8      // members of anyOf and oneOf
+	maxHintLiterals = 8      // members of a literal union
+	maxLiteralUnits = 96     // of a literal union
+	maxHintWork     = 50_000 // schemas, keys and names looked at for one hint
 	unknownHint     = "unknown"
 	openObject      = "{ ... }"
 	maxSchemaBytes  = 4 << 20 // of a schema that is looked at
@@ -38,6 +38,7 @@ var (
 type hint struct {
 	text     string
 	complete bool
+	union    []string // the members, when the text is a union
 }
 
 var unknown = hint{text: unknownHint}
@@ -73,11 +74,11 @@ func renderHint(schema json.RawMessage, rules hintRules) hint {
 }
 
 // renderer renders one schema. The work is bounded: every value is skipped
-// over at most once a level, levels and nodes are counted.
+// over at most once a level, levels are counted, and what is looked at is.
 type renderer struct {
 	rules hintRules
 	root  []byte
-	nodes int
+	work  int
 	refs  map[string][]byte // resolved references; declarations only
 }
 
@@ -88,10 +89,10 @@ func (r *renderer) render(raw []byte, depth int) hint {
 		return unknown
 	}
 	if s.keys == 0 {
-		return hint{unknownHint, true}
+		return hint{text: unknownHint, complete: true}
 	}
-	r.nodes++
-	if depth >= r.rules.depth || r.nodes > maxHintNodes {
+	r.work += s.keys
+	if depth >= r.rules.depth || r.work > maxHintWork {
 		return unknown
 	}
 	if s.nullable != nil && !s.nullableFits() {
@@ -99,7 +100,7 @@ func (r *renderer) render(raw []byte, depth int) hint {
 	}
 	h := r.body(&s, depth)
 	if string(s.nullable) == "true" {
-		h = joinHints([]hint{h, {"null", h.complete}})
+		h = joinHints([]hint{h, {text: "null", complete: h.complete}})
 	}
 	if s.partial {
 		h.complete = false
@@ -116,10 +117,10 @@ func (r *renderer) body(s *schema, depth int) hint {
 		return r.branches(s, depth)
 	}
 	if lit, ok := literal(s.constant); ok {
-		return hint{lit, true}
+		return hint{text: lit, complete: true}
 	}
-	if lit, ok := literalUnion(slices.Collect(elements(s.enum))); ok {
-		return hint{lit, true}
+	if lit, ok := literalUnion(firstElements(s.enum, maxHintLiterals+1)); ok {
+		return lit
 	}
 	switch kindOf(s.typ) {
 	case '[':
@@ -139,15 +140,13 @@ func (r *renderer) branches(s *schema, depth int) hint {
 	if s.anyOf != nil && s.oneOf != nil || s.mixed || kindOf(list) != '[' {
 		return unknown
 	}
-	var members [][]byte
-	for m := range elements(list) {
-		if members = append(members, m); len(members) > maxHintBranches {
-			return unknown
-		}
+	members := firstElements(list, maxHintBranches+1)
+	if len(members) > maxHintBranches {
+		return unknown
 	}
 	if literals, all := constants(members); all {
 		if lit, ok := literalUnion(literals); ok {
-			return hint{lit, true}
+			return lit
 		}
 		return unknown
 	}
@@ -163,6 +162,18 @@ func (r *renderer) branches(s *schema, depth int) hint {
 		parts = append(parts, h)
 	}
 	return joinHints(parts)
+}
+
+// firstElements returns up to n elements of a list.
+func firstElements(list []byte, n int) [][]byte {
+	var first [][]byte
+	for el := range elements(list) {
+		if len(first) == n {
+			break
+		}
+		first = append(first, el)
+	}
+	return first
 }
 
 // constants returns the values of members that are all primitive constants.
@@ -200,15 +211,15 @@ func (r *renderer) typeList(s *schema, depth int) hint {
 func (r *renderer) typed(s *schema, typ string, depth int) hint {
 	switch typ {
 	case "integer", "number":
-		return hint{"number", true}
+		return hint{text: "number", complete: true}
 	case "string", "boolean", "null":
-		return hint{typ, true}
+		return hint{text: typ, complete: true}
 	case "array":
 		if s.items == nil {
 			return hint{text: "Array<unknown>"}
 		}
 		item := r.render(s.items, depth+1)
-		return hint{"Array<" + item.text + ">", item.complete}
+		return hint{text: "Array<" + item.text + ">", complete: item.complete}
 	case "object":
 		return r.object(s, depth)
 	}
@@ -217,18 +228,24 @@ func (r *renderer) typed(s *schema, typ string, depth int) hint {
 
 // joinHints makes a union. Equal members appear once.
 func joinHints(parts []hint) hint {
-	seen := make([]string, 0, len(parts))
+	var union []string
 	complete := true
 	for _, p := range parts {
 		complete = complete && p.complete
 		if p.text == unknownHint {
-			return hint{unknownHint, complete}
+			return hint{text: unknownHint, complete: complete}
 		}
-		if !slices.Contains(seen, p.text) {
-			seen = append(seen, p.text)
+		members := p.union
+		if members == nil {
+			members = []string{p.text}
+		}
+		for _, m := range members {
+			if !slices.Contains(union, m) {
+				union = append(union, m)
+			}
 		}
 	}
-	return hint{strings.Join(seen, " | "), complete}
+	return hint{strings.Join(union, " | "), complete, union}
 }
 
 // literal renders a primitive JSON value.
@@ -243,18 +260,18 @@ func literal(raw []byte) (string, bool) {
 }
 
 // literalUnion renders one to eight primitive values.
-func literalUnion(values [][]byte) (string, bool) {
+func literalUnion(values [][]byte) (hint, bool) {
 	if len(values) == 0 || len(values) > maxHintLiterals {
-		return "", false
+		return unknown, false
 	}
 	parts := make([]hint, 0, len(values))
 	for _, v := range values {
 		lit, ok := literal(v)
 		if !ok {
-			return "", false
+			return unknown, false
 		}
-		parts = append(parts, hint{text: lit})
+		parts = append(parts, hint{text: lit, complete: true})
 	}
-	text := joinHints(parts).text
-	return text, units(text) <= maxLiteralUnits
+	h := joinHints(parts)
+	return h, units(h.text) <= maxLiteralUnits
 }

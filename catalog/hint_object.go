@@ -15,6 +15,9 @@ type property struct {
 // object renders an object: required properties first, each group sorted.
 func (r *renderer) object(s *schema, depth int) hint {
 	props, left := s.sortedProperties()
+	if r.work += len(props) + len(s.required)/8; r.work > maxHintWork && depth > 0 {
+		return unknown
+	}
 	if len(props) == 0 && !left {
 		return r.bareObject(s)
 	}
@@ -45,14 +48,14 @@ func (r *renderer) object(s *schema, depth int) hint {
 		complete = false
 		lines = append(lines, r.more())
 	}
-	return hint{"{ " + strings.Join(lines, "; ") + " }", complete}
+	return hint{text: "{ " + strings.Join(lines, "; ") + " }", complete: complete}
 }
 
 // bareObject renders an object of which no property is known.
 func (r *renderer) bareObject(s *schema) hint {
 	switch {
 	case s.closed():
-		return hint{"{}", true}
+		return hint{text: "{}", complete: true}
 	case r.rules.declare:
 		return hint{text: openInput}
 	}

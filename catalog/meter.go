@@ -21,6 +21,7 @@ const (
 // and has no cancel: a panic out of the library, which the caller recovers, is
 // the only way to end it.
 type meter struct {
+	limit    time.Duration
 	steps    int
 	deadline time.Time
 	done     <-chan struct{}
@@ -28,7 +29,7 @@ type meter struct {
 
 // start begins the count for one validation.
 func (m *meter) start(ctx context.Context) {
-	m.steps, m.deadline, m.done = 0, time.Now().Add(maxContractTime), ctx.Done()
+	m.steps, m.deadline, m.done = 0, time.Now().Add(m.limit), ctx.Done()
 }
 
 func (m *meter) step() {

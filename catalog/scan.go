@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"iter"
 	"unicode"
@@ -9,7 +10,7 @@ import (
 
 // The functions here walk JSON that is known to be valid without building a
 // tree: schemas of any size are looked at, and only the parts that matter are
-// touched.
+// touched. On anything else they end somewhere.
 
 // skipSpace returns the index of the first byte at or behind i that is no
 // white space.
@@ -99,7 +100,7 @@ func members(raw []byte) iter.Seq2[[]byte, []byte] {
 			k := i
 			i = skipString(raw, i)
 			key := raw[k+1 : max(i-1, k+1)]
-			i = skipSpace(raw, skipSpace(raw, i)+1)
+			i = min(skipSpace(raw, skipSpace(raw, i)+1), len(raw))
 			v := i
 			i = skipValue(raw, i)
 			if !yield(key, raw[v:i]) {
@@ -140,18 +141,19 @@ func elements(raw []byte) iter.Seq[[]byte] {
 
 // keyText decodes a key as members yields it.
 func keyText(key []byte) string {
-	for _, c := range key {
-		if c == '\\' || c >= utf8.RuneSelf {
-			quoted := make([]byte, 0, len(key)+2)
-			quoted = append(append(append(quoted, '"'), key...), '"')
-			return stringText(quoted)
-		}
+	if bytes.IndexByte(key, '\\') < 0 {
+		return string(key)
 	}
-	return string(key)
+	quoted := make([]byte, 0, len(key)+2)
+	quoted = append(append(append(quoted, '"'), key...), '"')
+	return stringText(quoted)
 }
 
 // stringText decodes a JSON string; another value gives "".
 func stringText(raw []byte) string {
+	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : n-1])
+	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -172,7 +174,7 @@ func member(raw []byte, key string) []byte {
 }
 
 // measure returns how deep the nesting of valid JSON is and how many values
-// it holds.
+// and keys it holds.
 func measure(raw []byte) (depth, values int) {
 	level := 0
 	for i := 0; i < len(raw); {
