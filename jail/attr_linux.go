@@ -47,22 +47,3 @@ func SysProcAttr(a Attr) *syscall.SysProcAttr {
 	}
 	return s
 }
-
-// ForkError turns the error of a fork with [SysProcAttr] into a [*WallError]
-// where a wall is the reason, and returns it as it is where not (program
-// missing, out of memory).
-func ForkError(a Attr, err error) error {
-	if err == nil || (Policy{Waive: a.Waive}).Waived(Namespaces) {
-		return err
-	}
-	var e syscall.Errno
-	if !asErrno(err, &e) {
-		return err
-	}
-	switch e {
-	case syscall.EPERM, syscall.ENOSPC, syscall.EUSERS, syscall.EINVAL, syscall.EACCES, syscall.ENOSYS:
-		return &WallError{Wall: Namespaces, Err: err}
-	default:
-		return err
-	}
-}

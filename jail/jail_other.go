@@ -14,9 +14,6 @@ type Prepared struct{}
 // SysProcAttr asks for nothing: there is no jail here, and Prepare refuses.
 func SysProcAttr(Attr) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// ForkError returns err.
-func ForkError(_ Attr, err error) error { return err }
-
 // Prepare refuses.
 func Prepare(Entry) (*Prepared, error) { return nil, ErrUnsupported }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -169,9 +168,6 @@ func kernelAtLeast(major, minor int) bool {
 	}
 	return a > major || a == major && b >= minor
 }
-
-// asErrno finds the system error in err.
-func asErrno(err error, e *syscall.Errno) bool { return errors.As(err, e) }
 
 // orSuccess stands for an error that should have been there.
 func orSuccess(err error) error {

@@ -158,7 +158,7 @@ func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 	if err != nil {
 		er.Close()
 		unix.Close(pair[0])
-		return nil, jail.ForkError(a, err)
+		return nil, &jail.WallError{Wall: jail.Namespaces, Err: err}
 	}
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, err
