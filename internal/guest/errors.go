@@ -24,7 +24,10 @@ var (
 	ErrUnsupported = errors.New("guests run on Linux only")
 )
 
-var errNotString = errors.New("native argument is not a string")
+var (
+	errNotString = errors.New("native argument is not a string")
+	errDryRun    = errors.New("the dry run did not end as it must")
+)
 
 // fault is what went wrong inside a VM: the guest's doing, told apart by kind.
 type fault struct {

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"fmt"
 )
 
@@ -14,18 +15,20 @@ import (
 //	136  flags of the run
 //	144  bytes of output left out so far
 //	152  digest of the run's catalog
+//	184  address and length of the cell's source, then of its source map
 //	1024 scratch: lengths that the engine writes, argument lists it reads
 //
 // A guest that has broken the engine can write here. Nothing read here is used
 // but as a number that goes back into the same engine, or shown.
 const (
-	ledgerMagicAt   = 64
-	ledgerAPIAt     = 68
-	ledgerOriginsAt = 128
-	ledgerFlagsAt   = 136
-	ledgerOmittedAt = 144
-	ledgerCatalogAt = 152
-	ledgerScratchAt = 1024
+	ledgerMagicAt     = 64
+	ledgerAPIAt       = 68
+	ledgerOriginsAt   = 128
+	ledgerFlagsAt     = 136
+	ledgerOmittedAt   = 144
+	ledgerCatalogAt   = 152
+	ledgerPositionsAt = 184
+	ledgerScratchAt   = 1024
 
 	ledgerMagic = 0x31424c43 // "CLB1"
 )
@@ -87,4 +90,29 @@ func (vm *VM) notedCatalog() (digest [32]byte) {
 	b, _ := vm.memory().Read(ledgerCatalogAt, 32)
 	copy(digest[:], b)
 	return digest
+}
+
+// keepPositions puts what the positions in error texts need beside the guest,
+// so that they are right in whichever worker a run ends.
+func (vm *VM) keepPositions(p positions) error {
+	for i, b := range [][]byte{p.source, p.sourceMap} {
+		at, ok := vm.allocate(b)
+		if !ok {
+			return vm.outOfMemory()
+		}
+		vm.store32(ledgerPositionsAt+uint32(i)*8, at)
+		vm.store32(ledgerPositionsAt+uint32(i)*8+4, uint32(len(b)))
+	}
+	return nil
+}
+
+func (vm *VM) keptPositions() positions {
+	var kept [2][]byte
+	for i := range kept {
+		at := vm.load32(ledgerPositionsAt + uint32(i)*8)
+		if b, ok := vm.memory().Read(at, vm.load32(ledgerPositionsAt+uint32(i)*8+4)); ok && len(b) > 0 {
+			kept[i] = bytes.Clone(b)
+		}
+	}
+	return positions{source: kept[0], sourceMap: kept[1]}
 }

@@ -320,6 +320,13 @@ func (vm *VM) newNumber(f float64) handle {
 	return handle(vm.leaf("qjs_new_number", api.EncodeF64(f)))
 }
 
+func (vm *VM) newBool(b bool) handle {
+	if b {
+		return handle(vm.leaf("qjs_get_true"))
+	}
+	return handle(vm.leaf("qjs_get_false"))
+}
+
 // number reads a number value.
 func (vm *VM) number(value handle) float64 {
 	return api.DecodeF64(vm.leaf64("qjs_get_float64", uint64(value)))

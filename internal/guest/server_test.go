@@ -1,0 +1,460 @@
+package guest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/ipc"
+)
+
+// prepared is a folder of artifacts, made once.
+var prepared string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "guest-test-")
+	if err == nil {
+		err = Prepare(testContext, filepath.Join(dir, "artifacts"), "", os.Args[0])
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "no engine to test with (run: make engine): %v\n", err)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	prepared = filepath.Join(dir, "artifacts")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// supervisor is the other end of a worker that runs in this process.
+type supervisor struct {
+	t       testing.TB
+	conn    *ipc.Conn
+	receipt *ipc.Receipt
+	ended   chan error
+	output  []string
+	have    func(*ipc.Need) *ipc.Have
+}
+
+// serve starts a worker without a jail and takes its receipt.
+func serve(t testing.TB, boot *ipc.Boot) *supervisor {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil { // for its deadlines
+		t.Fatal(err)
+	}
+	image, err := os.Open(filepath.Join(prepared, imageName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Open(prepared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisor{
+		t: t, ended: make(chan error, 1),
+		conn: ipc.NewConn(os.NewFile(uintptr(fds[0]), "supervisor"), ipc.Supervisor),
+	}
+	worker := ipc.NewConn(ipc.Descriptor(fds[1]), ipc.Worker)
+	go func() { s.ended <- Serve(testContext, Config{Conn: worker, Image: image, Artifacts: folder}) }() // ends when the test closes its end
+	t.Cleanup(s.close)
+	s.write(boot)
+	receipt, ok := s.read().(*ipc.Receipt)
+	if !ok {
+		t.Fatal("no receipt")
+	}
+	s.receipt = receipt
+	return s
+}
+
+func (s *supervisor) close() {
+	if s.conn == nil {
+		return
+	}
+	s.conn.Close()
+	s.conn = nil
+	if err := <-s.ended; err != nil {
+		s.t.Errorf("worker ended with: %v", err)
+	}
+}
+
+func (s *supervisor) write(m ipc.Message) {
+	s.t.Helper()
+	if err := s.conn.Write(m, time.Time{}); err != nil {
+		s.t.Fatalf("write %v: %v", m.Kind(), err)
+	}
+}
+
+func (s *supervisor) read() ipc.Message {
+	s.t.Helper()
+	m, err := s.conn.Read(nil)
+	if err != nil {
+		s.t.Fatalf("read: %v", err)
+	}
+	return m
+}
+
+// exchange gives the worker its turn and returns the message that ends it.
+func (s *supervisor) exchange(m ipc.Message) ipc.Message {
+	s.t.Helper()
+	s.write(m)
+	for {
+		switch m := s.read().(type) {
+		case *ipc.Output:
+			for _, item := range m.Items {
+				s.output = append(s.output, string(item))
+			}
+		case *ipc.Need:
+			if s.have == nil {
+				s.t.Fatalf("the guest needs part %d", m.Part)
+			}
+			s.write(s.have(m))
+		default:
+			return m
+		}
+	}
+}
+
+func (s *supervisor) start(source string) ipc.Message {
+	s.t.Helper()
+	return s.exchange(startOf(source))
+}
+
+func startOf(source string) *ipc.Start {
+	return &ipc.Start{Source: []byte(source), TimeLeft: 20 * time.Second, Limits: testLimits, Seed: 42}
+}
+
+var testLimits = ipc.Limits{
+	MemoryBytes: testMemory, OutputBytes: 64 << 10, SnapshotBytes: 10 << 20, BridgeBytes: 16 << 20,
+	PendingCalls: 16, Timers: 100,
+}
+
+func testBoot() *ipc.Boot {
+	return &ipc.Boot{Version: ipc.Version, MemoryBytes: testMemory}
+}
+
+func as[M ipc.Message](t testing.TB, m ipc.Message) M {
+	t.Helper()
+	want, ok := m.(M)
+	if !ok {
+		text, _ := json.Marshal(m)
+		t.Fatalf("got %v %s, want another message", m.Kind(), text)
+	}
+	return want
+}
+
+func TestRunToEnd(t *testing.T) {
+	s := serve(t, testBoot())
+	if s.receipt.Version != ipc.Version || len(s.receipt.Steps) == 0 {
+		t.Errorf("receipt %+v", s.receipt)
+	}
+	done := as[*ipc.Done](t, s.start(`text("hello"); json({a: [1]}); console.warn("w", 2); return {answer: 42}`))
+	if string(done.Value) != `{"answer":42}` || done.Truncated || done.Stats.HeapBytes == 0 {
+		t.Errorf("done %+v, value %s", done, done.Value)
+	}
+	want := []string{`{"type":"text","text":"hello"}`, `{"type":"json","value":{"a":[1]}}`, `{"type":"text","text":"[warn] w 2"}`}
+	if !slices.Equal(s.output, want) {
+		t.Errorf("output %q, want %q", s.output, want)
+	}
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	if done := as[*ipc.Done](t, s.start(`return typeof answer`)); string(done.Value) != `"undefined"` {
+		t.Errorf("second run gives %s", done.Value)
+	}
+}
+
+// One conversation with everything in it: a part of the catalog, calls, a
+// timer, a park, and the rest in another worker.
+func TestParkAndRestore(t *testing.T) {
+	first := serve(t, testBoot())
+	catalog := [32]byte{1, 2, 3}
+	needed := 0
+	have := func(n *ipc.Need) *ipc.Have {
+		needed++
+		if n.Part != ipc.PartTools || n.Catalog != catalog {
+			t.Errorf("need %+v", n)
+		}
+		return &ipc.Have{TimeLeft: time.Minute, Catalog: n.Catalog, Part: n.Part, JSON: []byte(`[{"id":"openclaw:core:read","name":"read"}]`)}
+	}
+	first.have = have
+	start := startOf(`
+		text("tools: " + ALL_TOOLS.length);
+		const kept = { big: 12345678901234567890n, at: performance.now() };
+		const [a, b] = await Promise.all([tools.call("x", {n: 1}), tools.call("y", {n: 2}).catch((e) => e.name + ": " + e.message)]);
+		await new Promise((r) => setTimeout(r, 5));
+		const c = await tools.callValue("z");
+		text("last");
+		return [a, b, c, String(kept.big), ALL_TOOLS.length, Math.random()];`)
+	start.Catalog = catalog
+	idle := as[*ipc.Idle](t, first.exchange(start))
+	var got []string
+	for _, c := range idle.Calls {
+		got = append(got, fmt.Sprintf("%d %s %s", c.ID, c.Method, c.Args))
+	}
+	if want := []string{`1 call ["x",{"n":1}]`, `2 call ["y",{"n":2}]`}; !slices.Equal(got, want) || idle.NextTimer != ipc.NoTimer {
+		t.Errorf("calls %q, next timer %v", got, idle.NextTimer)
+	}
+	idle = as[*ipc.Idle](t, first.exchange(&ipc.Settle{TimeLeft: time.Minute, Batch: []ipc.Settled{
+		{ID: 2, OK: false, Value: []byte(`{"name":"ToolError","message":"no"}`)},
+		{ID: 1, OK: true, Value: []byte(`{"half":"\ud83d","n":1}`)},
+	}}))
+	if len(idle.Calls) != 0 || idle.NextTimer < 0 || idle.NextTimer > 5*time.Millisecond {
+		t.Errorf("after the calls: %d new, next timer %v", len(idle.Calls), idle.NextTimer)
+	}
+	parked := as[*ipc.Parked](t, first.exchange(&ipc.Park{MaxBytes: 10 << 20}))
+	t.Logf("snapshot of %d bytes", len(parked.Snapshot))
+	if needed != 1 {
+		t.Errorf("the tools were asked for %d times", needed)
+	}
+
+	second := serve(t, testBoot())
+	second.have = have
+	restore := &ipc.Restore{Snapshot: parked.Snapshot, TimeLeft: time.Minute, Limits: testLimits, OutputBytes: 35}
+	m := second.exchange(restore)
+	for i, ok := m.(*ipc.Idle); ok && len(i.Calls) == 0; i, ok = m.(*ipc.Idle) {
+		m = second.exchange(&ipc.Settle{TimeLeft: time.Minute}) // until the timer is due
+	}
+	idle = as[*ipc.Idle](t, m)
+	if len(idle.Calls) != 1 || idle.Calls[0].ID != 3 || string(idle.Calls[0].Args) != `["z",{}]` {
+		t.Fatalf("calls after the restore: %+v", idle.Calls)
+	}
+	done := as[*ipc.Done](t, second.exchange(&ipc.Settle{TimeLeft: time.Minute, Batch: []ipc.Settled{{ID: 3, OK: true, Value: []byte(`"v"`)}}}))
+	var value []any
+	if err := json.Unmarshal(done.Value, &value); err != nil || len(value) != 6 {
+		t.Fatalf("value %s: %v", done.Value, err)
+	}
+	if value[1] != "ToolError: no" || value[2] != "v" || value[3] != "12345678901234567890" || value[4] != 1.0 {
+		t.Errorf("value %s", done.Value)
+	}
+	if !slices.Equal(second.output, []string{`{"type":"text","text":"last"}`}) {
+		t.Errorf("output of the second worker: %q", second.output)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	s := serve(t, testBoot())
+	for _, tt := range []struct {
+		name, source string
+		failure      ipc.Failure
+		message      string
+	}{
+		{"throws", `throw new TypeError("bad")`, ipc.FailGuest, "TypeError: bad"},
+		{"rejects with a call open", `tools.call("x", {}); throw new Error("at once")`, ipc.FailGuest, "Error: at once"},
+		{"syntax", `return )`, ipc.FailSyntax, "SyntaxError: "},
+		{"stuck", `await new Promise(() => {})`, ipc.FailStuck, textStuck},
+		{"memory", `const a = []; for (;;) a.push(new Array(1000).fill(0))`, ipc.FailMemory, "InternalError: out of memory"},
+		{"recursion", `const f = () => f() + 1; return f()`, ipc.FailStack, "RangeError: Maximum call stack size exceeded"},
+		{"too much output", `text("x".repeat(70000))`, ipc.FailOutput, textOutput},
+		{"too much output in a loop", `for (;;) { try { text("x") } catch {} }`, ipc.FailOutput, textOutput},
+		{"too large a value", `return "x".repeat(65535)`, ipc.FailOutput, textOutput},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			failed := as[*ipc.Failed](t, s.start(tt.source))
+			if failed.Failure != tt.failure || !strings.HasPrefix(failed.Message, tt.message) {
+				t.Errorf("failure %d %q, want %d %q", failed.Failure, failed.Message, tt.failure, tt.message)
+			}
+			if failed.Started != (tt.failure != ipc.FailSyntax) {
+				t.Errorf("started: %v", failed.Started)
+			}
+			as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+		})
+	}
+	done := as[*ipc.Done](t, s.start(`return "x".repeat(65534)`)) // with its quotes exactly the limit
+	if len(done.Value) != 65536 {
+		t.Errorf("value of %d bytes", len(done.Value))
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	s := serve(t, testBoot())
+	start := startOf(`text("before"); for (;;);`)
+	start.TimeLeft = 30 * time.Millisecond
+	failed := as[*ipc.Failed](t, s.exchange(start))
+	if failed.Failure != ipc.FailTimeout || failed.Message != textTimeout || !failed.Started {
+		t.Errorf("failed %+v", failed)
+	}
+	if len(s.output) != 1 {
+		t.Errorf("output before the end: %q", s.output)
+	}
+	if failed.Stats.GuestMicros < 20_000 {
+		t.Errorf("guest ran %d us", failed.Stats.GuestMicros)
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	s := serve(t, testBoot())
+	start := startOf(`for (let i = 0; i < 100; i++) text("é".repeat(20)); return {big: "x".repeat(2000)}`)
+	start.Limits.Truncate = true
+	start.Limits.OutputBytes = 1024
+	done := as[*ipc.Done](t, s.exchange(start))
+	n := len("[]") + len(s.output) - 1
+	for _, item := range s.output {
+		n += len(item)
+	}
+	if n > 1024 || n < 1000 || !done.Truncated || done.Omitted == 0 {
+		t.Errorf("output of %d bytes, done %+v", n, done)
+	}
+	var text string
+	if err := json.Unmarshal(done.Value, &text); err != nil || len(done.Value) > 1024 || !strings.HasPrefix(text, `{"big":"xxx`) {
+		t.Errorf("value %.40s of %d bytes: %v", done.Value, len(done.Value), err)
+	}
+}
+
+// The cut of one worker is known to the next.
+func TestTruncatedRunStaysTruncated(t *testing.T) {
+	s := serve(t, testBoot())
+	start := startOf(`text("x".repeat(5000)); await tools.call("x", {}); text("y"); return 1`)
+	start.Limits.Truncate = true
+	start.Limits.OutputBytes = 1024
+	as[*ipc.Idle](t, s.exchange(start))
+	parked := as[*ipc.Parked](t, s.exchange(&ipc.Park{}))
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	items := len(s.output)
+	done := as[*ipc.Done](t, s.exchange(&ipc.Restore{
+		Snapshot: parked.Snapshot, TimeLeft: time.Minute, Limits: start.Limits, OutputBytes: 900,
+		Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("1")}},
+	}))
+	if !done.Truncated || done.Omitted < 4000 || len(s.output) != items {
+		t.Errorf("done %+v, %d new items", done, len(s.output)-items)
+	}
+}
+
+func TestUnhandledRejectionIsOutput(t *testing.T) {
+	s := serve(t, testBoot())
+	done := as[*ipc.Done](t, s.start(`Promise.reject(new Error("lost")); const p = Promise.reject(1); await null; p.catch(() => {}); return 1`))
+	if string(done.Value) != "1" || len(s.output) != 1 || !strings.Contains(s.output[0], "Error: lost") {
+		t.Errorf("value %s, output %q", done.Value, s.output)
+	}
+}
+
+func TestBatchIsDeliveredOneByOne(t *testing.T) {
+	s := serve(t, testBoot())
+	as[*ipc.Idle](t, s.start(`
+		const order = [];
+		const watch = async (id) => { await tools.call(id, {}); order.push(id); await null; order.push(id + "'"); };
+		await Promise.all([watch("a"), watch("b")]);
+		return order.join();`))
+	done := as[*ipc.Done](t, s.exchange(&ipc.Settle{TimeLeft: time.Minute, Batch: []ipc.Settled{
+		{ID: 2, OK: true, Value: []byte("{}")}, {ID: 1, OK: true, Value: []byte("{}")},
+	}}))
+	if string(done.Value) != `"b,b',a,a'"` {
+		t.Errorf("order %s", done.Value)
+	}
+}
+
+// An interval that takes longer than it waits does not take a whole turn.
+func TestBusyIntervalEndsTurns(t *testing.T) {
+	s := serve(t, testBoot())
+	m := s.start(`let n = 0; await new Promise((r) => { const id = setInterval(() => { for (const end = Date.now() + 5; Date.now() < end;); if (++n === 12) { clearInterval(id); r() } }, 1) }); return n`)
+	turns := 0
+	for ; m.Kind() == ipc.KindIdle; turns++ {
+		m = s.exchange(&ipc.Settle{TimeLeft: time.Minute})
+	}
+	if done := as[*ipc.Done](t, m); string(done.Value) != "12" || turns < 2 {
+		t.Errorf("value %s after %d turns", done.Value, turns)
+	}
+}
+
+func TestSnapshotLimit(t *testing.T) {
+	s := serve(t, testBoot())
+	noise := make([]byte, 1<<15)
+	if _, err := rand.Read(noise); err != nil {
+		t.Fatal(err)
+	}
+	as[*ipc.Idle](t, s.start(fmt.Sprintf(`const noise = "%x"; await tools.call("x", {}); return noise.length`, noise)))
+	failed := as[*ipc.Failed](t, s.exchange(&ipc.Park{MaxBytes: 1024}))
+	if failed.Failure != ipc.FailSnapshot || failed.Message != textSnapshot {
+		t.Errorf("failed %+v", failed)
+	}
+	// The run goes on where it was.
+	done := as[*ipc.Done](t, s.exchange(&ipc.Settle{TimeLeft: time.Minute, Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("1")}}}))
+	if string(done.Value) != "65536" {
+		t.Errorf("value %s", done.Value)
+	}
+}
+
+func TestRestoreRefusesDamage(t *testing.T) {
+	s := serve(t, testBoot())
+	as[*ipc.Idle](t, s.start(`await tools.call("x", {}); return "restored"`))
+	snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{})).Snapshot
+	foreign := slices.Clone(snap)
+	foreign[20] ^= 1
+	altered := slices.Clone(snap)
+	altered[len(altered)-1] ^= 1
+	for name, b := range map[string][]byte{
+		"empty": {}, "cut": snap[:len(snap)-1], "altered": altered, "foreign": foreign, "longer": append(slices.Clone(snap), 0),
+	} {
+		as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+		failed := as[*ipc.Failed](t, s.exchange(&ipc.Restore{Snapshot: b, TimeLeft: time.Minute, Limits: testLimits}))
+		if failed.Failure != ipc.FailRestore {
+			t.Errorf("%s: %+v", name, failed)
+		}
+	}
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	done := as[*ipc.Done](t, s.exchange(&ipc.Restore{
+		Snapshot: snap, TimeLeft: time.Minute, Limits: testLimits,
+		Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("1")}},
+	}))
+	if string(done.Value) != `"restored"` {
+		t.Errorf("value %s", done.Value)
+	}
+}
+
+// A snapshot whose memory had grown goes into a fresh VM, and no further one.
+func TestGrownSnapshot(t *testing.T) {
+	s := serve(t, testBoot())
+	source := `const rows = []; for (let i = 0; i < 20000; i++) rows.push({i, name: "row " + i});
+		await tools.call("x", {}); return rows.reduce((n, r) => n + r.name.length, 0)`
+	as[*ipc.Idle](t, s.start(source))
+	parked := as[*ipc.Parked](t, s.exchange(&ipc.Park{}))
+	t.Logf("20000 rows: %d bytes", len(parked.Snapshot))
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	done := as[*ipc.Done](t, s.exchange(&ipc.Restore{
+		Snapshot: parked.Snapshot, TimeLeft: time.Minute, Limits: testLimits,
+		Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("1")}},
+	}))
+	if string(done.Value) != "168890" {
+		t.Errorf("value %s", done.Value)
+	}
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	if done := as[*ipc.Done](t, s.start(`return 1`)); string(done.Value) != "1" {
+		t.Errorf("after it %s", done.Value)
+	}
+}
+
+func TestWarm(t *testing.T) {
+	boot := testBoot()
+	boot.Warm, boot.Gate = true, false
+	s := serve(t, boot)
+	if done := as[*ipc.Done](t, s.start(`text("a"); return typeof rows`)); string(done.Value) != `"undefined"` || len(s.output) != 1 {
+		t.Errorf("value %s, output %q", done.Value, s.output)
+	}
+}
+
+func TestMessagesOutOfTurnEndTheWorker(t *testing.T) {
+	for _, m := range []ipc.Message{&ipc.Settle{}, &ipc.Park{}, &ipc.Reset{}, &ipc.Boot{Version: ipc.Version}, &ipc.Go{}} {
+		s := serve(t, testBoot())
+		s.write(m)
+		if _, err := s.conn.Read(nil); !errors.Is(err, io.EOF) {
+			t.Errorf("%v: %v, want the end", m.Kind(), err)
+		}
+		if err := <-s.ended; !errors.Is(err, ErrProtocol) {
+			t.Errorf("%v: worker ended with %v", m.Kind(), err)
+		}
+		s.conn.Close()
+		s.conn = nil
+	}
+}
