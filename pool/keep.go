@@ -144,10 +144,12 @@ func (p *Pool) startFailed(ctx context.Context, e *entry, err error) {
 	}
 	p.stats.SpawnFailures++
 	p.stats.Ends[EndSetup]++
-	p.failures++
 	p.lastErr = err
-	pause := min(backoffFirst<<min(p.failures-1, 16), backoffMost)
-	p.retryAt = now.Add(pause)
+	if !now.Before(p.retryAt) { // else it was under way when another failed
+		p.failures++
+		p.retryAt = now.Add(min(backoffFirst<<min(p.failures-1, 16), backoffMost))
+	}
+	pause := p.retryAt.Sub(now)
 	p.firstLocked()
 	refused := 0
 	var start *StartError

@@ -1,5 +1,3 @@
-//go:build wip
-
 package pool
 
 import (
@@ -35,11 +33,12 @@ var workerEnv = []string{"GOMAXPROCS=1", "GODEBUG=decoratemappings=0"}
 
 // process is one worker process and all that belongs to it.
 type process struct {
-	owner *Processes
-	id    string
-	begun time.Time
-	steps []ipc.Step
-	last  time.Time // end of the last step
+	owner   *Processes
+	spawner *spawn.Spawner
+	id      string
+	begun   time.Time
+	steps   []ipc.Step
+	last    time.Time // end of the last step
 
 	uid    *cgroup.UID // nil: no slot uid
 	host   uint32      // the uid outside
@@ -61,32 +60,41 @@ type process struct {
 func (p *Processes) Start(ctx context.Context) (Worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	now := time.Now()
-	w := &process{owner: p, begun: now, last: now, id: "w-" + strconv.FormatUint(p.number.Add(1), 10)}
-	w.limit.Store(p.cfg.MemoryBytes)
-	err := w.start(ctx)
-	if err == nil {
-		w.took = time.Since(w.begun)
-		return w, nil
+	for {
+		now := time.Now()
+		w := &process{owner: p, begun: now, last: now, id: "w-" + strconv.FormatUint(p.number.Add(1), 10)}
+		w.limit.Store(p.cfg.MemoryBytes)
+		err := w.start(ctx)
+		if err == nil {
+			w.took = time.Since(w.begun)
+			return w, nil
+		}
+		if ctx.Err() != nil {
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		if err = w.abandon(err); ctx.Err() != nil || !errors.Is(err, spawn.ErrGone) {
+			return nil, err
+		}
+		// Lost with its spawner: the next one starts another.
+		select {
+		case <-w.spawner.Done():
+		case <-ctx.Done():
+		}
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = errors.Join(cause, err)
-	}
-	return nil, w.abandon(err)
 }
 
 // start does the steps in order. What it has made so far is freed by Wait or
 // abandon.
 func (w *process) start(ctx context.Context) error {
-	s, err := w.owner.spawnerNow(ctx)
-	if err != nil {
+	var err error
+	if w.spawner, err = w.owner.spawnerNow(ctx); err != nil {
 		return err
 	}
 	if err := w.enclose(); err != nil {
 		return err
 	}
 	w.step("group")
-	if err := w.spawn(ctx, s); err != nil {
+	if err := w.spawn(ctx); err != nil {
 		return err
 	}
 	w.step("spawn")
@@ -126,16 +134,16 @@ func (w *process) enclose() error {
 		if err != nil {
 			return &StartError{Wall: jail.SlotUID, Err: err}
 		}
-		w.uid, w.host = uid, uid.ID()
+		w.uid, w.host = uid, uid.N
 	}
 	if p.parent == nil {
 		return nil
 	}
-	limits := cgroup.Limits{MemoryBytes: int64(p.cfg.MemoryBytes) + overheadBytes, PIDs: pidsLimit} //nolint:gosec // at most 1 GiB
-	if !p.cfg.Jail.Waived(jail.CPU) {
-		limits.CPUQuota, limits.CPUPeriod = cpuPeriod, cpuPeriod // one processor
-	}
-	group, err := p.parent.New(w.id, limits)
+	group, err := p.parent.New(strings.TrimPrefix(w.id, "w-"), cgroup.Limits{
+		MemoryBytes: int64(p.cfg.MemoryBytes) + overheadBytes, //nolint:gosec // at most 1 GiB
+		PIDs:        pidsLimit,
+		CPUQuota:    cpuPeriod, CPUPeriod: cpuPeriod, // one processor
+	})
 	if err != nil {
 		return &StartError{Wall: jail.Cgroup, Err: err}
 	}
@@ -148,7 +156,7 @@ func (w *process) enclose() error {
 const cpuPeriod = 100 * time.Millisecond
 
 // spawn makes the socket pair and the process.
-func (w *process) spawn(ctx context.Context, s *spawn.Spawner) error {
+func (w *process) spawn(ctx context.Context) error {
 	p := w.owner
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -171,7 +179,7 @@ func (w *process) spawn(ctx context.Context, s *spawn.Spawner) error {
 	if w.group != nil {
 		r.Cgroup, r.Tasks = w.group.Dir(), w.group.Tasks()
 	}
-	if w.proc, err = s.Spawn(ctx, r); err != nil {
+	if w.proc, err = w.spawner.Spawn(ctx, r); err != nil {
 		return err
 	}
 	w.stderr = follow(w.proc.Stderr())
@@ -294,7 +302,7 @@ func (w *process) verify() error {
 	p := w.owner
 	if w.group != nil {
 		note(jail.Cgroup, true, "limits read back")
-		note(jail.CPU, !p.cfg.Jail.Waived(jail.CPU), "one processor")
+		note(jail.CPU, p.parent.HasCPU(), "one processor")
 		note(jail.Memory, true, fmt.Sprintf("group of %d bytes", p.cfg.MemoryBytes+overheadBytes))
 	} else {
 		note(jail.Cgroup, false, "waived")
@@ -332,6 +340,9 @@ func (w *process) abandon(err error) error {
 		if out.Wall, err = saidWall(x.Stderr); err != nil {
 			out.Err = errors.Join(err, out.Err)
 		}
+	}
+	if !x.Known {
+		out.Err = errors.Join(spawn.ErrGone, out.Err)
 	}
 	if x.Known && (!x.Status.Signaled() || x.Status.Signal() != syscall.SIGKILL) {
 		out.Err = fmt.Errorf("worker ended by itself (%s): %w", statusText(x.Status), out.Err)
@@ -411,11 +422,17 @@ func (w *process) Wait() Exit {
 	return x
 }
 
-// free removes the group and gives the uid back.
+// free removes the group and gives the uid back. While something is left in
+// the group its uid stays taken.
 func (w *process) free() {
 	if w.group != nil {
-		if err := w.group.Remove(); err != nil {
+		err := w.group.Remove()
+		if err != nil {
+			err = errors.Join(w.group.Kill(), w.group.Remove())
+		}
+		if err != nil {
 			w.owner.log.Error("group of a dead worker stays", "worker", w.id, "error", err)
+			return
 		}
 	}
 	if w.uid != nil {

@@ -1,5 +1,3 @@
-//go:build wip
-
 package pool
 
 import (
@@ -115,7 +113,9 @@ func (p *Processes) openWalls() error {
 			Wall: jail.SlotUID, Err: errors.New("only root can give each worker a user id of its own"),
 		}}
 	}
-	p.parent, err = cgroup.Open(cgroup.Config{RuntimeDir: p.runtimeDir, Logger: p.log})
+	p.parent, err = cgroup.Open(cgroup.Config{
+		RuntimeDir: p.runtimeDir, CPUOptional: p.cfg.Jail.Waived(jail.CPU), Logger: p.log,
+	})
 	if err == nil {
 		return nil
 	}
@@ -259,6 +259,15 @@ func (p *Processes) setSpawner(s *spawn.Spawner) {
 	p.changed = make(chan struct{})
 }
 
+func done(s *spawn.Spawner) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // spawnerNow waits until there is a spawner.
 func (p *Processes) spawnerNow(ctx context.Context) (*spawn.Spawner, error) {
 	for {
@@ -268,7 +277,7 @@ func (p *Processes) spawnerNow(ctx context.Context) (*spawn.Spawner, error) {
 		switch {
 		case closed:
 			return nil, ErrClosed
-		case s != nil:
+		case s != nil && !done(s):
 			return s, nil
 		}
 		select {

@@ -1,4 +1,4 @@
-//go:build !linux || !wip
+//go:build !linux
 
 package pool
 

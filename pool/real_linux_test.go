@@ -1,5 +1,3 @@
-//go:build wip
-
 package pool
 
 import (
@@ -44,6 +42,11 @@ func realWorker(tb testing.TB) (worker, cacheDir string) {
 		}
 		cleanups = append(cleanups, func() error { return os.RemoveAll(built.dir) })
 		built.worker, built.cacheDir = filepath.Join(built.dir, "vmworker"), filepath.Join(built.dir, "cache")
+		if given := os.Getenv(workerEnvVar); given != "" {
+			built.worker = given
+			built.err = os.Mkdir(built.cacheDir, 0o700)
+			return
+		}
 		cmd := exec.Command("go", "build", "-o", built.worker, "../cmd/vmworker")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -57,6 +60,9 @@ func realWorker(tb testing.TB) (worker, cacheDir string) {
 	}
 	return built.worker, built.cacheDir
 }
+
+// workerEnvVar names a worker binary to use instead of building one.
+const workerEnvVar = "POOL_TEST_WORKER"
 
 // skip skips, where that is allowed.
 func skip(tb testing.TB, why string) {
@@ -345,6 +351,40 @@ func TestRealSpawnerKilled(t *testing.T) {
 	onePlusTwo(t, l)
 	if n := ps.SpawnerDeaths(); n != 1 {
 		t.Errorf("%d spawners lost", n)
+	}
+}
+
+// TestUnprivileged does some of these tests again as an ordinary user, who may
+// look at a worker before it is sealed only.
+func TestUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "not root: the other tests were unprivileged already")
+	}
+	worker, _ := realWorker(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := filepath.Join(built.dir, "pool.test")
+	if err := os.WriteFile(test, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const uid = 61_999
+	home := filepath.Join(built.dir, "home")
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, uid, uid)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(test, "-test.run=^(TestRealRuns|TestRealLoopIsKilledInTime|TestRealMemoryBomb|TestNotAdmitted)$/^(watchdog|liar|)$", "-test.v")
+	cmd.Dir = home
+	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, workerEnvVar + "=" + worker}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestRealRuns") {
+		t.Errorf("as uid %d: %v\n%s", uid, err, out)
 	}
 }
 
