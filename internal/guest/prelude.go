@@ -16,7 +16,7 @@ var preludeFiles embed.FS
 
 var preludeOrder = [...]string{
 	"intrinsics", "values", "bridge", "tools", "mcp", "namespaces", "yield",
-	"swarm", "output", "timers", "clone", "encoding", "urlhost", "url", "run",
+	"swarm", "output", "timers", "clone", "encoding", "urlhost", "urlparse", "url", "run",
 }
 
 // preludeSource is the script that makes the world of a guest. Its value is a

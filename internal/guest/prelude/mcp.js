@@ -21,7 +21,7 @@ let mcpSchemas = null;
 
 // schemasOf gives the schemas of a server's methods, as data of the caller's own.
 const schemasOf = (server, tools) => {
-  if (mcpSchemas === null) mcpSchemas = jsonParse(native.need('mcp-schemas'));
+  if (mcpSchemas === null) mcpSchemas = part('mcp-schemas');
   const known = hasOwn(mcpSchemas, server) ? mcpSchemas[server] : { __proto__: null };
   const out = {};
   for (let i = 0; i < tools.length; i++) {
@@ -31,10 +31,7 @@ const schemasOf = (server, tools) => {
   return out;
 };
 
-const toolHeader = (tool) => ({ name: tool.name, method: tool.method, description: tool.description ?? '', header: tool.header });
-const serverHeader = (server) => ({
-  id: server.id, serverName: server.serverName, description: server.description ?? '', tools: server.tools.length,
-});
+const toolHeader = (tool) => ({ name: tool.name, method: tool.method, description: tool.description, header: tool.header });
 
 // resolved is a promise that the guest gets for an answer found at once.
 const resolved = (value) => new PromiseConstructor((resolve) => { resolve(value); });
@@ -61,25 +58,23 @@ const serverAPI = (server, name, options) => {
     append(tools, toolHeader(tool));
   }
   if (typeof name === 'string') header = chosen.length === 0 ? '' : chosen[0].header;
-  const answer = { kind: 'mcp', scope: server.id, header, server: serverHeader(server), tools };
+  const answer = { kind: 'mcp', scope: typeof name === 'string' ? 'tool' : 'server', header, server: server.id, tools };
   if (wantsSchemas(options)) answer.schemas = schemasOf(server.id, chosen);
   return answer;
 };
 
 // rootAPI answers MCP.$api().
-const rootAPI = (servers, options) => {
-  const answer = { kind: 'mcp', scope: 'MCP', header: '', servers: [], tools: [] };
+const rootAPI = ({ header, servers }, options) => {
+  const answer = { kind: 'mcp', scope: 'root', header, servers: [], tools: [] };
   const schemas = {};
   for (let i = 0; i < servers.length; i++) {
-    const server = servers[i];
-    answer.header += (i > 0 ? '\n' : '') + server.header;
-    append(answer.servers, serverHeader(server));
-    for (let k = 0; k < server.tools.length; k++) {
-      const tool = toolHeader(server.tools[k]);
-      ordinary(tool, 'server', server.id, true);
-      append(answer.tools, tool);
+    const { id, serverName, description, tools } = servers[i];
+    append(answer.servers, { id, serverName, description, tools: tools.length });
+    for (let k = 0; k < tools.length; k++) {
+      const { name, method } = tools[k];
+      append(answer.tools, { server: id, name, method, description: tools[k].description });
     }
-    if (wantsSchemas(options)) ordinary(schemas, server.id, schemasOf(server.id, server.tools), true);
+    if (wantsSchemas(options)) ordinary(schemas, id, schemasOf(id, tools), true);
   }
   if (wantsSchemas(options)) answer.schemas = schemas;
   return answer;
@@ -113,9 +108,10 @@ const mcpServer = (server) => {
 };
 
 lazily('MCP', () => {
-  const { servers } = part('mcp');
+  const mcp = part('mcp');
+  const { servers } = mcp;
   const object = { __proto__: null };
-  constant(object, '$api', freeze((options) => promising(() => resolved(rootAPI(servers, options)))));
+  constant(object, '$api', freeze((options) => promising(() => resolved(rootAPI(mcp, options)))));
   for (let i = 0; i < servers.length; i++) constant(object, servers[i].id, mcpServer(servers[i]));
   return freeze(object);
 });

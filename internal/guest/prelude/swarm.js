@@ -10,10 +10,10 @@ const requireWords = (value, what) => {
 };
 
 const installSwarm = () => {
-  // Built without `class X extends Error`, which would look up the prototype's
-  // constructor for each instance.
   swarmError = class SwarmAgentError extends ErrorConstructor {};
   ordinary(swarmError.prototype, 'name', 'SwarmAgentError', false);
+  // Frozen, so that its instances are always errors made by the engine.
+  freeze(swarmError);
   ordinary(globalThis, 'SwarmAgentError', swarmError, false);
   constant(globalThis, 'agents', freeze({
     __proto__: null,

@@ -1,2 +1,2 @@
-constant(globalThis, 'yield_control', freeze((reason) => promising(() =>
-  request('yield', '[' + inputJSON(reason, 'null') + ']'))));
+// yield_control gives the turn back to the model.
+
