@@ -47,14 +47,14 @@ interface McpApiHeader {
   header: string;
   server?: string;
   servers?: Array<{ id: string; serverName: string; description?: string; tools: number }>;
-  tools: Array<{ name: string; method: string; description: string; header: string }>;
+  tools: Array<{ server?: string; name: string; method: string; description: string; header?: string }>;
   /** Input schemas, when they were asked for with { schema: true }. */
   schemas?: { [name: string]: unknown };
 }
 
 declare namespace MCP {
-  /** Lists the servers. */
-  function $api(): Promise<McpApiHeader>;
+  /** Lists the servers and their tools. */
+  function $api(options?: { schema?: boolean }): Promise<McpApiHeader>;
 }
 `
 )

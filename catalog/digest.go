@@ -31,8 +31,9 @@ func (c *Catalog) buildDigest() [32]byte {
 		d.text(s.name)
 		d.text(s.owner)
 		d.text(s.description)
-		d.flag(s.hasResources())
-		d.flag(s.hasPrompts())
+		for i := range serverOps {
+			d.flag(*serverOps[i].pick(&s.desc) != nil)
+		}
 	}
 	d.text("files")
 	for _, f := range c.cfg.Files {

@@ -306,7 +306,7 @@ func guarded[T any](ctx context.Context, c *Catalog, n *nested, what string, run
 	}
 	done := make(chan answer, 1)
 	c.calls.Go(func() {
-		var a answer
+		a := answer{err: errTool(n.call.ToolID, "failed: its "+what+" ended without an answer.")} // runtime.Goexit
 		defer func() { done <- a }()
 		defer func() {
 			if p := recover(); p != nil {
