@@ -68,6 +68,7 @@ func EnsureArtifacts(ctx context.Context, cfg ArtifactConfig) (*Artifacts, error
 		return nil, fmt.Errorf("check fresh engine artifacts: %w", err)
 	}
 	a.Prepared = true
+	s.prune(time.Now())
 	cfg.Logger.Info("engine artifacts made", "folder", s.path, "took", time.Since(begun).Round(time.Millisecond))
 	return a, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -220,6 +221,47 @@ func TestEnsureOnce(t *testing.T) {
 	wg.Wait()
 	if made != 1 {
 		t.Errorf("prepared %d times", made)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	cfg := preparing(t)
+	outer := filepath.Join(cfg.CacheDir, "artifacts")
+	old := func(name string, age time.Duration) string {
+		path := filepath.Join(outer, name)
+		then := time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(path, 0o700), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	gone := []string{old("aa", 31*24*time.Hour), old("aa.tmp-1", 25*time.Hour)}
+	kept := []string{old("bb", 29*24*time.Hour), old("bb.tmp-1", time.Hour), old("other", 1000*time.Hour), old("cc", 1000*time.Hour)}
+	used, err := os.Open(kept[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = used.Close() }()
+	if err := unix.Flock(int(used.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(outer, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a, err := EnsureArtifacts(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	for _, path := range gone {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there (%v)", path, err)
+		}
+	}
+	for _, path := range append(kept, a.Path) {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

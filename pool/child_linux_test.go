@@ -105,7 +105,7 @@ func childWorker() error {
 		return err
 	}
 	boot, ok := m.(*ipc.Boot)
-	if !ok || boot.MemoryBytes != DefaultMemoryBytes || boot.DataBytes != DefaultMemoryBytes+dataBytes {
+	if !ok || boot.MemoryBytes != DefaultMemoryBytes || boot.DataBytes != (ProcessConfig{}).withDefaults().limitBytes() {
 		return fmt.Errorf("boot is %#v", m)
 	}
 	r := &ipc.Receipt{Version: ipc.Version, Engine: sha256.Sum256(behaviour), Base: sha256.Sum256(bytes.Repeat([]byte{7}, 8192))}

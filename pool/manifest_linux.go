@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,6 +98,9 @@ func (s *storage) load(path string) (_ *Artifacts, err error) {
 		return nil, err
 	}
 	a.Engine, a.Base = m.Engine, m.Base
+	// Both are for prune, and it does no harm if they cannot be done.
+	_ = unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	_ = root.Chtimes(".", time.Now(), time.Now())
 	return a, nil
 }
 

@@ -140,7 +140,7 @@ func (w *process) enclose() error {
 		return nil
 	}
 	group, err := p.parent.New(strings.TrimPrefix(w.id, "w-"), cgroup.Limits{
-		MemoryBytes: int64(p.cfg.MemoryBytes) + overheadBytes, //nolint:gosec // at most 1 GiB
+		MemoryBytes: int64(p.cfg.groupBytes(p.cfg.MemoryBytes)), //nolint:gosec // below 2 GiB
 		PIDs:        pidsLimit,
 		CPUQuota:    cpuPeriod, CPUPeriod: cpuPeriod, // one processor
 	})
@@ -210,7 +210,7 @@ func (w *process) boot() error {
 	deadline := time.Now().Add(startTimeout)
 	err := w.conn.Write(&ipc.Boot{
 		Version: ipc.Version, Waive: waive, Gate: !p.root,
-		MemoryBytes: p.cfg.MemoryBytes, DataBytes: p.cfg.MemoryBytes + dataBytes, Warm: true,
+		MemoryBytes: p.cfg.MemoryBytes, DataBytes: p.cfg.limitBytes(), Warm: true,
 	}, deadline)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (w *process) verify() error {
 	if w.group != nil {
 		note(jail.Cgroup, true, "limits read back")
 		note(jail.CPU, p.parent.HasCPU(), "one processor")
-		note(jail.Memory, true, fmt.Sprintf("group of %d bytes", p.cfg.MemoryBytes+overheadBytes))
+		note(jail.Memory, true, fmt.Sprintf("group of %d bytes", p.cfg.groupBytes(p.cfg.MemoryBytes)))
 	} else {
 		note(jail.Cgroup, false, "waived")
 		note(jail.CPU, false, "waived")
@@ -377,7 +377,7 @@ func (w *process) Limit(memoryBytes uint64) error {
 	if w.limit.Swap(memoryBytes) == memoryBytes || w.group == nil {
 		return nil
 	}
-	return w.group.SetMemory(int64(memoryBytes) + overheadBytes) //nolint:gosec // at most 1 GiB
+	return w.group.SetMemory(int64(w.owner.cfg.groupBytes(memoryBytes))) //nolint:gosec // below 2 GiB
 }
 
 // Kill ends the process, then the conversation: the order matters, as a worker
@@ -442,7 +442,7 @@ func (w *process) free() {
 	}
 }
 
-// Info describes the process; its peak is read from the group now.
+// Info describes the process.
 func (w *process) Info() Info {
 	i := Info{ID: w.id, Walls: w.walls, StartTime: w.took, Steps: w.steps}
 	if w.proc != nil {

@@ -15,12 +15,19 @@ const (
 	// MaxMemoryBytes is the most that can be set.
 	MaxMemoryBytes = 1 << 30
 
-	// overheadBytes is what a worker may use above the memory of its guest:
-	// the runtime, the machine code, buffers of messages, a transform.
-	overheadBytes = 64 << 20
-	// dataBytes is what RLIMIT_DATA allows above the guest's memory. It counts
-	// address space that may be written, which a Go program reserves early.
-	dataBytes = 160 << 20
+	// DefaultMessageBytes is the largest value or snapshot that runs move.
+	DefaultMessageBytes = 16 << 20
+	// MaxMessageBytes is the most that can be set.
+	MaxMessageBytes = 256 << 20
+
+	// overheadBase is what a worker may use above the memory of its guest and
+	// its messages: the runtime, the machine code, a transform. Measured as
+	// peaks of the group: 9 MiB for a small run, 23 MiB with a transform of
+	// 250 KB, 9 MiB above the guest for one that fills its heap.
+	overheadBase = 32 << 20
+	// dataBase is the same for RLIMIT_DATA, which counts address space that
+	// may be written; a Go program reserves more than it uses.
+	dataBase = 128 << 20
 	// pidsLimit bounds the threads of a worker; the runtime's own bound in
 	// the jail is lower.
 	pidsLimit = 64
@@ -46,6 +53,10 @@ type ProcessConfig struct {
 	// MemoryBytes is the largest guest memory that a run may ask for: default
 	// 64 MiB. All workers are built for it.
 	MemoryBytes uint64
+	// MessageBytes is the largest value of a nested call or snapshot that a
+	// run may move: default 16 MiB. A worker gets memory for two copies of it
+	// on top.
+	MessageBytes uint64
 	// UIDs is the range, both ends included, of host uids of which each worker
 	// gets its own when we are root: default [DefaultUIDs].
 	UIDs [2]uint32
@@ -59,6 +70,9 @@ func (c ProcessConfig) withDefaults() ProcessConfig {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = DefaultMemoryBytes
 	}
+	if c.MessageBytes == 0 {
+		c.MessageBytes = DefaultMessageBytes
+	}
 	if c.UIDs == [2]uint32{} {
 		c.UIDs = DefaultUIDs()
 	}
@@ -68,10 +82,22 @@ func (c ProcessConfig) withDefaults() ProcessConfig {
 	return c
 }
 
+// groupBytes bounds all memory of a worker whose guest may have so much.
+func (c ProcessConfig) groupBytes(guest uint64) uint64 {
+	return guest + 2*c.MessageBytes + overheadBase
+}
+
+// limitBytes is the RLIMIT_DATA of every worker.
+func (c ProcessConfig) limitBytes() uint64 {
+	return c.MemoryBytes + 2*c.MessageBytes + dataBase
+}
+
 func (c ProcessConfig) validate() error {
 	switch {
 	case c.MemoryBytes > MaxMemoryBytes:
 		return fmt.Errorf("pool: memory of %d bytes, at most %d", c.MemoryBytes, MaxMemoryBytes)
+	case c.MessageBytes > MaxMessageBytes:
+		return fmt.Errorf("pool: messages of %d bytes, at most %d", c.MessageBytes, MaxMessageBytes)
 	case c.UIDs[0] == 0 || c.UIDs[0] > c.UIDs[1]:
 		return errors.New("pool: the range of slot uids is empty or holds root")
 	}

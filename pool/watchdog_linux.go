@@ -47,7 +47,7 @@ func (p *Processes) watch(ctx context.Context) {
 		}
 		p.mu.Unlock()
 		for _, w := range all {
-			if residentBytes(w.proc.PID(), buf[:]) > w.limit.Load()+overheadBytes {
+			if residentBytes(w.proc.PID(), buf[:]) > p.cfg.groupBytes(w.limit.Load()) {
 				w.over.Store(true)
 				w.Kill()
 			}

@@ -48,8 +48,6 @@ type Info struct {
 	StartTime time.Duration
 	// Steps are the parts of the start.
 	Steps []ipc.Step
-	// PeakBytes is the most memory that it had until now, 0 when not known.
-	PeakBytes uint64
 }
 
 // State is where a worker stands in its life.
