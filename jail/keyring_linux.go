@@ -21,15 +21,20 @@ const keyringPrefix = "cellblock-"
 
 // freshKeyring gives every thread one new, empty session keyring in place of
 // the one it was started with. Keys know no namespace of their own, and the
-// session keyring is a property of each thread: the new one is made first and
-// then joined by name, because on every thread a call must give the same
-// answer.
+// session keyring is a property of each thread. The new one is made first and
+// then joined by name, because a call must give the same answer on every
+// thread. What it is made in goes away with the last thread that leaves it, so
+// that a worker costs one key of its user's quota.
 func freshKeyring() error {
-	name := keyringPrefix + rand.Text()
-	ring, err := unix.AddKey("keyring", name, nil, unix.KEY_SPEC_THREAD_KEYRING)
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if errors.Is(err, unix.ENOSYS) {
 		return nil // no key service, so no keys
 	}
+	if err != nil {
+		return fmt.Errorf("leaving the session keyring: %w", err)
+	}
+	name := keyringPrefix + rand.Text()
+	ring, err := unix.AddKey("keyring", name, nil, unix.KEY_SPEC_SESSION_KEYRING)
 	if err != nil {
 		return fmt.Errorf("making a session keyring: %w", err)
 	}
@@ -42,9 +47,6 @@ func freshKeyring() error {
 	}
 	if err := unix.KeyctlSetperm(ring, possessorAll); err != nil {
 		return fmt.Errorf("closing the session keyring: %w", err)
-	}
-	if _, err := unix.KeyctlInt(unix.KEYCTL_CLEAR, unix.KEY_SPEC_THREAD_KEYRING, 0, 0, 0); err != nil {
-		return fmt.Errorf("clearing the thread keyring: %w", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -243,11 +244,10 @@ func (v *view) filter() error {
 
 // uid checks that every thread is the worker's user in all four respects.
 func (v *view) uid() error {
+	id := strconv.FormatUint(uint64(v.want.HostUID), 10)
 	for _, t := range v.tasks {
-		for _, f := range bytes.Fields([]byte(t.uids)) {
-			if string(f) != strconv.FormatUint(uint64(v.want.HostUID), 10) {
-				return fmt.Errorf("thread %s has the uids %s and not %d", t.tid, t.uids, v.want.HostUID)
-			}
+		if !slices.Equal(strings.Fields(t.uids), []string{id, id, id, id}) {
+			return fmt.Errorf("thread %s has the uids %q and not %s", t.tid, t.uids, id)
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ type order struct {
 	Open      string      `json:",omitempty"`
 	Loose     bool        `json:",omitempty"`
 	Do        []string    `json:",omitempty"`
+	Target    int         `json:",omitempty"`
 	Seconds   int         `json:",omitempty"`
 }
 

@@ -27,6 +27,8 @@ type order struct {
 	Loose bool
 	// Do is what to do once sealed and released.
 	Do []string
+	// Target is the pid of a process outside, which must be out of reach.
+	Target int
 	// Seconds is how long "soak" works.
 	Seconds int
 }

@@ -19,7 +19,7 @@ var zeros [4096]byte
 
 // probes are the attempts by name. Each answers with the name of the error, or
 // "ok".
-func probes() map[string]call {
+func probes(target int) map[string]call {
 	ptr := &zeros[0]
 	root, etc := "/", "/etc/passwd"
 	return map[string]call{
@@ -55,9 +55,9 @@ func probes() map[string]call {
 		"setresuid":         {unix.SYS_SETRESUID, []any{0, 0, 0}},
 		"setgroups":         {unix.SYS_SETGROUPS, []any{1, ptr}},
 		"capset":            {unix.SYS_CAPSET, []any{capHeader(), allCaps()}},
-		"ptrace":            {unix.SYS_PTRACE, []any{unix.PTRACE_ATTACH, 2, 0, 0}},
-		"vm-readv":          {unix.SYS_PROCESS_VM_READV, []any{2, ptr, 1, ptr, 1, 0}},
-		"kill-host":         {unix.SYS_KILL, []any{2, 0}},
+		"ptrace":            {unix.SYS_PTRACE, []any{unix.PTRACE_ATTACH, target, 0, 0}},
+		"vm-readv":          {unix.SYS_PROCESS_VM_READV, []any{target, vector(), 1, vector(), 1, 0}},
+		"kill-host":         {unix.SYS_KILL, []any{target, 0}},
 		"tgkill-term":       {unix.SYS_TGKILL, []any{1, 1, int(unix.SIGTERM)}},
 		"pidfd-open":        {unix.SYS_PIDFD_OPEN, []any{1, 0}},
 		"socket-unix":       {unix.SYS_SOCKET, []any{unix.AF_UNIX, unix.SOCK_STREAM, 0}},
@@ -143,7 +143,7 @@ func probes() map[string]call {
 		"pkey-alloc":        {unix.SYS_PKEY_ALLOC, []any{0, 0}},
 		"name-to-handle":    {unix.SYS_NAME_TO_HANDLE_AT, []any{unix.AT_FDCWD, root, ptr, ptr, 0}},
 		"fanotify":          {unix.SYS_FANOTIFY_INIT, []any{0, 0}},
-		"process-vm-writev": {unix.SYS_PROCESS_VM_WRITEV, []any{2, ptr, 1, ptr, 1, 0}},
+		"process-vm-writev": {unix.SYS_PROCESS_VM_WRITEV, []any{target, vector(), 1, vector(), 1, 0}},
 		"finit-module":      {unix.SYS_FINIT_MODULE, []any{0, "", 0}},
 	}
 }
@@ -193,6 +193,11 @@ func one() *byte {
 	return &b[0]
 }
 
+func vector() *byte {
+	v := &unix.Iovec{Base: &zeros[0], Len: 8}
+	return (*byte)(unsafe.Pointer(v))
+}
+
 func bigLimit() *byte {
 	l := &unix.Rlimit{Cur: 64, Max: 64}
 	return (*byte)(unsafe.Pointer(l))
@@ -212,7 +217,7 @@ func do(name string, o order) string {
 	switch {
 	case name == "list":
 		var names []string
-		for n := range probes() {
+		for n := range probes(0) {
 			names = append(names, n)
 		}
 		return strings.Join(names, " ")
@@ -225,7 +230,7 @@ func do(name string, o order) string {
 	case name == "thread-bomb":
 		return threadBomb()
 	}
-	c, ok := probes()[name]
+	c, ok := probes(o.Target)[name]
 	if !ok {
 		return "no such probe"
 	}

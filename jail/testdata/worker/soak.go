@@ -14,7 +14,7 @@ import (
 func soak(seconds int) string {
 	end := time.Now().Add(time.Duration(seconds) * time.Second)
 	rounds := 0
-	for time.Now().Before(end) {
+	for rounds == 0 || time.Now().Before(end) {
 		rounds++
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -29,7 +29,7 @@ func soak(seconds int) string {
 			<-tick.C
 		}
 		tick.Stop()
-		if rounds%8 == 0 {
+		if rounds%8 == 1 {
 			debug.FreeOSMemory()
 		}
 	}
