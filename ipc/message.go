@@ -16,7 +16,7 @@ import "time"
 //	    | <---- Idle | Done | Failed | Need          |  the turn ends
 //	    |                                            |
 //	    | Park ------------------------------------> |  after Idle only
-//	    | <----------------------- Parked | Failed   |
+//	    | <----------------------- Parked | Failed   |  the VM is as it was: Settle may follow
 //	    |                                            |
 //	    | Reset -----------------------------------> |  after Done, Failed or Parked; same owner only
 //	    | <----------------------------------- Ready |
@@ -282,7 +282,8 @@ type Park struct {
 	MaxBytes uint64
 }
 
-// Parked is the snapshot. The VM is used up.
+// Parked is the snapshot. The VM is as it was: where there is no room for the
+// snapshot it goes on with a Settle.
 type Parked struct {
 	Snapshot []byte
 	Stats    Stats

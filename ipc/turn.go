@@ -21,7 +21,7 @@ const (
 	phaseNeed               // the guest waits for a part of the catalog
 	phaseIdle               // the guest waits for results or timers
 	phasePark               // Parked or Failed is due
-	phaseKept               // as idle; the snapshot was too large
+	phaseKept               // as idle; a snapshot was taken or was too large
 	phaseOver               // the run is over, the VM used up
 	phaseReset              // Ready is due
 )
@@ -30,7 +30,7 @@ var phaseNames = [...]string{
 	phaseNew: "before the boot", phaseJail: "before the gate", phaseGate: "at the gate",
 	phaseSeal: "before the receipt", phaseFresh: "before a run", phaseRun: "in the worker's turn",
 	phaseNeed: "while the guest needs a part", phaseIdle: "while the guest is idle",
-	phasePark: "while parking", phaseKept: "after a refused park", phaseOver: "after a run",
+	phasePark: "while parking", phaseKept: "after a park", phaseOver: "after a run",
 	phaseReset: "while resetting",
 }
 
@@ -108,8 +108,10 @@ func (t *Turn) Step(m Message) error {
 		t.at = phaseReset
 	case KindFailed:
 		t.at = t.failed(m)
-	case KindDone, KindParked:
+	case KindDone:
 		t.at = phaseOver
+	case KindParked:
+		t.at = phaseKept
 	default: // Output leaves the turn where it is
 	}
 	return nil

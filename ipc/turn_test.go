@@ -30,7 +30,7 @@ func TestTurn(t *testing.T) {
 		{name: "idle", come: with(&Start{}, &Idle{}), next: []Kind{KindSettle, KindPark}},
 		{name: "settled", come: with(&Start{}, &Idle{}, &Settle{}), next: []Kind{KindOutput, KindIdle, KindDone, KindFailed, KindNeed}},
 		{name: "parking", come: with(&Start{}, &Idle{}, &Park{}), next: []Kind{KindParked, KindFailed}},
-		{name: "parked", come: with(&Start{}, &Idle{}, &Park{}, &Parked{}), next: []Kind{KindReset}},
+		{name: "parked", come: with(&Start{}, &Idle{}, &Park{}, &Parked{}), next: []Kind{KindSettle, KindPark, KindReset}},
 		{name: "too large to park", come: with(&Start{}, &Idle{}, &Park{}, &Failed{Failure: FailSnapshot}), next: []Kind{KindSettle, KindPark, KindReset}},
 		{name: "not parked", come: with(&Start{}, &Idle{}, &Park{}, &Failed{Failure: FailTrap}), next: []Kind{KindReset}},
 		{name: "went on after a park", come: with(&Start{}, &Idle{}, &Park{}, &Failed{Failure: FailSnapshot}, &Settle{}, &Idle{}), next: []Kind{KindSettle, KindPark}},
