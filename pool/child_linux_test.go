@@ -8,11 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cellblock-dev/cellblock/internal/spawn"
 	"github.com/cellblock-dev/cellblock/ipc"
@@ -136,6 +140,11 @@ func childWorker() error {
 	case "engine":
 		r.Engine[0]++
 	case "liar": // says that it is sealed, and is not
+	case "denied": // is sealed, and then makes a call that is denied
+		if r.Walls, err = seal(boot); err != nil {
+			return err
+		}
+		defer func() { _, _ = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }()
 	}
 	if boot.Gate {
 		if err := c.Write(&ipc.Gate{}, time.Time{}); err != nil {
@@ -150,6 +159,53 @@ func childWorker() error {
 	}
 	_, err = c.Read(nil) // until it is killed
 	return err
+}
+
+// seal jails the child as a worker is.
+func seal(boot *ipc.Boot) ([]ipc.Wall, error) {
+	p, err := jail.Prepare(jail.Entry{Keep: []int{socketFD}, DataBytes: boot.DataBytes})
+	if err != nil {
+		return nil, err
+	}
+	states, err := p.Seal()
+	walls := make([]ipc.Wall, len(states))
+	for i, s := range states {
+		walls[i] = ipc.Wall{Name: string(s.Wall), Up: s.Up, Detail: s.Detail}
+	}
+	return walls, err
+}
+
+// TestDeniedCall has a worker that breaks out of its engine and meets the
+// filter.
+func TestDeniedCall(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "not root: the policy of these tests waives walls")
+	}
+	cfg := selfAsWorker(t, "denied")
+	rec := &recorder{}
+	ps := opened(t, cfg)
+	p, err := New(Config{Starter: ps, Warm: 1, Max: 1, Logger: slog.New(rec)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := p.Start(t.Context()); err != nil {
+		if strings.Contains(err.Error(), "CGO_ENABLED=0") {
+			t.Skip("this test binary has cgo and cannot be jailed; the run without covers it")
+		}
+		t.Fatal(err)
+	}
+	l := acquire(t, p, Want{})
+	_, err = l.Turn(t.Context(), program("1"), plenty, ignore)
+	if sig := endError(t, err, EndSyscallDenied); sig != syscall.SIGSYS {
+		t.Errorf("error %v", err)
+	}
+	t.Log(err)
+	waitFor(t, "an alarm", func() bool { return rec.find(slog.LevelError, "ALARM: worker made a denied system call") })
 }
 
 // selfAsWorker is a configuration with the test binary as the worker.

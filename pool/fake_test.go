@@ -56,6 +56,8 @@ type fakeWorker struct {
 	exit   Exit
 	limits []uint64
 	stuck  bool // does not die of a kill
+
+	dieOnce sync.Once
 }
 
 func newFake(id string, s script) *fakeWorker {
@@ -201,6 +203,9 @@ func run(t *testing.T, l *Lease, source string) ipc.Message {
 	}
 	return m
 }
+
+// ignore takes output.
+func ignore([][]byte) error { return nil }
 
 // endError checks that the error is an *EndError of the end wanted, and gives
 // its signal.

@@ -132,8 +132,6 @@ func onePlusTwo(t *testing.T, l *Lease) {
 	}
 }
 
-func ignore([][]byte) error { return nil }
-
 // processGone waits until a process has ended.
 func processGone(t *testing.T, pid int) {
 	t.Helper()

@@ -120,6 +120,33 @@ func TestForgedFrames(t *testing.T) {
 	}
 }
 
+// FuzzTurn has a worker that answers with any bytes: the turn ends, with a
+// message that may come or the end of the worker.
+func FuzzTurn(f *testing.F) {
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add(frame(0x91, byte(ipc.KindReady)))
+	f.Add(frame(0x95, byte(ipc.KindDone), 0xc4, 1, '3', 0xc2, 0, 0x92, 0, 0))
+	f.Add(frame(0x95, byte(ipc.KindDone), 0xc4, 1, '{', 0xc2, 0, 0x92, 0, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w := newSockWorker(t, func(f *os.File) {
+			_, _ = f.Read(make([]byte, 4096))
+			_, _ = f.Write(b)
+			_ = f.Close()
+		})
+		p := started(t, Config{Warm: 1, Max: 1, Starter: starterFunc(func(context.Context) (Worker, error) { return w, nil })})
+		l := acquire(t, p, Want{})
+		defer l.Release()
+		m, err := l.Turn(t.Context(), &ipc.Start{Source: []byte("1")}, plenty, ignore)
+		var end *EndError
+		if err != nil && !errors.As(err, &end) {
+			t.Errorf("error %v", err)
+		}
+		if d, ok := m.(*ipc.Done); ok && ipc.CheckJSON(d.Value, ipc.JSONRules{}) != nil {
+			t.Errorf("value %q", d.Value)
+		}
+	})
+}
+
 // TestSlowWorker sends a byte now and then: only the caller's time counts.
 func TestSlowWorker(t *testing.T) {
 	w := newSockWorker(t, func(f *os.File) {
