@@ -53,7 +53,11 @@ func makeImage(e *Engine, prelude []byte) (mem []byte, stackPointer uint32, err 
 		now: func() time.Time { return imageTime },
 	}
 	defer func() { err = errors.Join(err, vm.Close()) }()
-	if err = vm.initialise(prelude); err != nil {
+	code, err := compilePrelude(e, prelude)
+	if err != nil {
+		return nil, 0, fmt.Errorf("compile prelude: %w", err)
+	}
+	if err = vm.initialise(code); err != nil {
 		return nil, 0, fmt.Errorf("make base image: %w", err)
 	}
 	stackPointer = vm.stackPointer()
@@ -74,13 +78,47 @@ func (silent) output([]byte) error                  { return errPreludeCalls }
 func (silent) request(uint32, string, []byte) error { return errPreludeCalls }
 func (silent) need(string) ([]byte, error)          { return nil, errPreludeCalls }
 
-func (vm *VM) initialise(prelude []byte) error {
+// newRuntime makes an instance with a QuickJS runtime in it.
+func (vm *VM) newRuntime() error {
 	if err := vm.instantiate(); err != nil {
 		return err
 	}
 	vm.leaf("_initialize")
 	if status := vm.leaf("qjs_init"); vm.broken == nil && status != 0 {
 		return fmt.Errorf("initialise engine: status %d", status)
+	}
+	return nil
+}
+
+// compilePrelude gives the prelude as code of the engine, made in a VM of its
+// own: parsing leaves litter all over a heap. The source is left out, as no
+// guest has business with it.
+func compilePrelude(e *Engine, prelude []byte) (code []byte, err error) {
+	const stripSource = 1 << 4
+	a, err := newArena(imageArenaBytes, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	vm := &VM{engine: e, arena: a, host: silent{}, random: imageRandom, now: func() time.Time { return imageTime }}
+	defer func() { err = errors.Join(err, vm.Close()) }()
+	if err := vm.newRuntime(); err != nil {
+		return nil, err
+	}
+	source, ok := vm.allocate(prelude)
+	if !ok {
+		return nil, vm.outOfMemory()
+	}
+	at := vm.leaf("qjs_compile", uint64(source), uint64(len(prelude)), vm.cstring(preludeFile), 0, stripSource, ledgerScratchAt)
+	if at == 0 {
+		return nil, vm.exception()
+	}
+	b, _ := vm.memory().Read(at, vm.load32(ledgerScratchAt))
+	return bytes.Clone(b), nil
+}
+
+func (vm *VM) initialise(prelude []byte) error {
+	if err := vm.newRuntime(); err != nil {
+		return err
 	}
 	vm.leaf("qjs_set_interrupt_handler", 1)
 	vm.leaf("qjs_set_promise_rejection_handler", 1)
@@ -95,20 +133,99 @@ func (vm *VM) initialise(prelude []byte) error {
 		return fmt.Errorf("load prelude: %w", err)
 	}
 	vm.store32(ledgerMagicAt, ledgerMagic)
+	if err := vm.exercise(); err != nil {
+		return fmt.Errorf("exercise engine: %w", err)
+	}
 	vm.run("qjs_run_gc")
+	vm.plugHoles()
 	if vm.broken != nil {
 		return vm.broken
 	}
 	return nil
 }
 
-// loadPrelude evaluates the prelude, hands it the native functions and keeps
-// the functions that it returns.
-func (vm *VM) loadPrelude(prelude []byte) error {
-	factory, err := vm.eval(prelude, preludeFile)
+// exerciseScript does what many cells do, so that the engine's tables have
+// grown, and know the common names, before the image is taken. It leaves
+// nothing behind.
+const exerciseScript = `(async function () {
+	const rows = [1, 2, 3].map((id) => ({ id, name: "row " + id, ok: id % 2 === 0 }));
+	const { length } = rows.filter((r) => r.ok).sort((a, b) => a.id - b.id);
+	const more = { ...rows[0], text: ` + "`${length} of ${rows.length}`" + `, items: [...rows], value: null };
+	for (const [key, value] of Object.entries(more)) if (key === value) throw new TypeError("exercise");
+	const [a, b] = await Promise.all([Promise.resolve(1), new Promise((resolve) => resolve(2))]);
+	const index = new Map(rows.map((r) => [r.id, r]));
+	try { JSON.parse("{") } catch (error) { if (!(error instanceof SyntaxError)) throw error; }
+	return JSON.stringify({ a, b, size: index.size, match: /row (\d)/.exec("row 1")?.[1], input: rows.slice(0, 1) });
+})()`
+
+func (vm *VM) exercise() error {
+	value, err := vm.eval([]byte(exerciseScript), preludeFile)
 	if err != nil {
 		return err
 	}
+	vm.free(value)
+	return vm.runJobs()
+}
+
+// Sizes of the blocks that fill the holes of a base image.
+const (
+	largestPlug = 64 << 10
+	keptPlug    = 2 << 10
+	// largestSlot is the largest block that the engine's allocator takes
+	// from a shared arena. One new arena of each size is in the image, as an
+	// arena begins as a list of numbers, which no snapshot should hold.
+	largestSlot = 256
+	// roomBytes are free at the end, so that small runs grow no memory:
+	// after growth a reset takes a new instance.
+	roomBytes = 256 << 10
+)
+
+// plugHoles fills the free blocks between the used ones, for ever, so that
+// what a guest allocates lies together in fresh memory. A snapshot then holds
+// few pages, and no differences to old garbage. Large blocks are freed again,
+// as zeros.
+func (vm *VM) plugHoles() {
+	whole := vm.arena.mem
+	vm.arena.mem = whole[:vm.memory().Size()] // nothing may grow
+	var large []uint32
+	for size := uint32(largestPlug); size >= 16; size /= 2 {
+		for at := vm.leaf("wasm_malloc", uint64(size)); at != 0; at = vm.leaf("wasm_malloc", uint64(size)) {
+			b, _ := vm.memory().Read(at, size)
+			clear(b)
+			if size >= keptPlug {
+				large = append(large, at)
+			}
+		}
+	}
+	runtime := uint64(vm.leaf("qjs_get_runtime_ptr"))
+	for size := uint32(keptPlug); size >= 8; size -= 8 {
+		for at := vm.leaf("js_malloc_rt", runtime, uint64(size)); at != 0; at = vm.leaf("js_malloc_rt", runtime, uint64(size)) {
+			b, _ := vm.memory().Read(at, size)
+			clear(b)
+		}
+	}
+	vm.arena.mem = whole
+	for _, at := range large {
+		vm.leaf("wasm_free", uint64(at))
+	}
+	for size := uint64(8); size <= largestSlot; size += 8 {
+		vm.leaf("js_malloc_rt", runtime, size)
+	}
+	vm.leaf("wasm_free", uint64(vm.leaf("wasm_malloc", roomBytes)))
+}
+
+// loadPrelude evaluates the prelude, hands it the native functions and keeps
+// the functions that it returns.
+func (vm *VM) loadPrelude(prelude []byte) error {
+	code, ok := vm.allocate(prelude)
+	if !ok {
+		return vm.outOfMemory()
+	}
+	factory, err := vm.checked(handle(vm.run("qjs_eval_bytecode", uint64(code), uint64(len(prelude)))))
+	if err != nil {
+		return err
+	}
+	vm.leaf("wasm_free", uint64(code))
 	native := handle(vm.leaf("qjs_new_object"))
 	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeFits} {
 		at, ok := vm.allocate([]byte(name))
