@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -19,12 +18,13 @@ const maxBuffered = 4 << 20
 // keepBytes is the largest buffer that a Decoder keeps.
 const keepBytes = 512 << 10
 
-// Decoder restores snapshots, one after the other. It keeps less than a
+// Decoder restores snapshots, one after the other. It keeps about a
 // megabyte between them, which a worker that restores often need not make
 // again. The zero value is ready; it is not safe for concurrent use.
 type Decoder struct {
-	z   *zstd.Decoder
-	buf []byte
+	z      *zstd.Decoder
+	buf    []byte
+	deltas deltas
 }
 
 // Apply is [Decoder.Apply] of a decoder that is used once.
@@ -60,57 +60,53 @@ func (d *Decoder) Apply(b []byte, id Identity, base, mem []byte) (Header, error)
 		return Header{}, err
 	}
 	defer d.forget(r)
-	if err := verify(r, &h); err != nil {
+	if err := d.walk(r, &h, nil, nil); err != nil {
 		return Header{}, err
 	}
 	if err := r.rewind(); err != nil {
 		return Header{}, err
 	}
-	return h, restore(r, base, mem)
+	return h, d.walk(r, &h, base, mem)
 }
 
-// verify reads a whole body: the bitmap agrees with the header, and as many
-// pages follow as it says.
-func verify(r io.Reader, h *Header) error {
+// walk reads a whole body and compares it with its header. With a mem it is
+// applied on the way, to be done only when one walk without has found nothing
+// wrong.
+func (d *Decoder) walk(r io.Reader, h *Header, base, mem []byte) error {
 	changed := make(bitmap, bitmapBytes(h.MemoryBytes))
 	if _, err := io.ReadFull(r, changed); err != nil {
 		return damaged("decode bitmap: %w", err)
 	}
+	pages := int(h.MemoryBytes / PageBytes) //nolint:gosec // bounded by MaxMemoryBytes
 	if n := changed.count(); n != int(h.Pages) {
 		return damaged("bitmap of %d pages, not %d", n, h.Pages)
 	}
-	for page := int(h.MemoryBytes / PageBytes); page < 8*len(changed); page++ { //nolint:gosec // bounded by MaxMemoryBytes
+	for page := pages; page < 8*len(changed); page++ {
 		if changed.has(page) {
 			return damaged("page %d beyond the memory", page)
 		}
 	}
-	want := int64(h.Pages) * PageBytes
-	// One byte more shows a body that does not end where it should.
-	n, err := io.Copy(io.Discard, io.LimitReader(r, want+1))
-	if err != nil {
-		return damaged("decode pages: %w", err)
-	}
-	if n != want {
-		return damaged("%d bytes of pages, or more, not %d", n, want)
-	}
-	return nil
-}
-
-// restore reads a verified body once more, into mem.
-func restore(r io.Reader, base, mem []byte) error {
-	changed := make(bitmap, bitmapBytes(uint64(len(mem))))
-	if _, err := io.ReadFull(r, changed); err != nil {
-		return damaged("decode bitmap again: %w", err)
-	}
-	var delta [PageBytes]byte
-	for at := 0; at < len(mem); at += PageBytes {
-		if !changed.has(at / PageBytes) {
+	d.deltas.r, d.deltas.left, d.deltas.masks = r, int(h.Pages), nil
+	for page := range pages {
+		if !changed.has(page) {
 			continue
 		}
-		if _, err := io.ReadFull(r, delta[:]); err != nil {
-			return damaged("decode pages again: %w", err)
+		if err := d.deltas.next(); err != nil {
+			return err
 		}
-		subtle.XORBytes(mem[at:at+PageBytes], delta[:], basePage(base, at))
+		if mem == nil {
+			d.deltas.take(nil, nil)
+			continue
+		}
+		at := page * PageBytes
+		d.deltas.take(mem[at:at+PageBytes], basePage(base, at))
+	}
+	var more [1]byte
+	switch _, err := io.ReadFull(r, more[:]); {
+	case err == nil:
+		return damaged("bytes after the last page")
+	case !errors.Is(err, io.EOF):
+		return damaged("decode end: %w", err)
 	}
 	return nil
 }
@@ -133,7 +129,7 @@ func (d *Decoder) open(body []byte, h *Header) (*bodyReader, error) {
 		}
 		d.z = z
 	}
-	size := bitmapBytes(h.MemoryBytes) + int(h.Pages)*PageBytes
+	size := int(h.DecodedBytes)
 	if size > maxBuffered {
 		r := &bodyReader{z: d.z, stored: body}
 		return r, r.rewind()
@@ -145,11 +141,15 @@ func (d *Decoder) open(body []byte, h *Header) (*bodyReader, error) {
 	if err != nil {
 		return nil, damaged("decode: %w", err)
 	}
+	if len(whole) != size {
+		return nil, damaged("%d decoded bytes, not %d", len(whole), size)
+	}
 	return &bodyReader{whole: bytes.NewReader(whole)}, nil
 }
 
 // forget lets go of a body, and of a buffer that is too large to keep.
 func (d *Decoder) forget(r *bodyReader) {
+	d.deltas.r, d.deltas.masks, d.deltas.units = nil, nil, nil
 	if r.z != nil {
 		_ = r.z.Reset(nil) // it says only that there is nothing to read
 	}

@@ -3,8 +3,8 @@ package snapshot
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -16,12 +16,13 @@ const windowBytes = 256 << 10
 // zeroPage stands for the base image beyond its end.
 var zeroPage [PageBytes]byte
 
-// Encoder makes snapshots, one after the other. It keeps less than a megabyte
+// Encoder makes snapshots, one after the other. It keeps about a megabyte
 // of tables between them, which a worker that parks often need not make again.
 // The zero value is ready; it is not safe for concurrent use.
 type Encoder struct {
-	z   *zstd.Encoder
-	out sink
+	z     *zstd.Encoder
+	out   sink
+	group group
 }
 
 // Encode is [Encoder.Encode] of an encoder that is used once.
@@ -35,8 +36,8 @@ func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64)
 //
 // The snapshot, header included, has at most maxBytes bytes (0:
 // [DefaultMaxBytes]), or the error is [ErrTooLarge]: encoding stops as soon as
-// that is certain. Besides the result, which is the caller's, it takes less
-// than a megabyte, however large the memories are. Other errors are
+// that is certain. Besides the result, which is the caller's, it takes about
+// a megabyte, however large the memories are. Other errors are
 // [ErrMemory].
 func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
 	switch {
@@ -54,7 +55,7 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, max
 
 	changed := compare(base, mem)
 	e.out = sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: maxBytes}
-	err := e.compress(changed, base, mem)
+	decoded, err := e.compress(changed, base, mem)
 	out := e.out.b
 	e.out.b = nil
 	if err != nil {
@@ -66,6 +67,7 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, max
 		StackPointer: stackPointer,
 		MemoryBytes:  uint64(len(mem)),
 		Pages:        uint32(changed.count()), //nolint:gosec // bounded by MaxMemoryBytes
+		DecodedBytes: uint32(decoded),         //nolint:gosec // bounded by compress
 		BodyBytes:    uint32(len(body)),       //nolint:gosec // bounded by maxBytes
 		Body:         sha256.Sum256(body),
 	}
@@ -92,32 +94,55 @@ func basePage(base []byte, at int) []byte {
 	return zeroPage[:]
 }
 
-func (e *Encoder) compress(changed bitmap, base, mem []byte) error {
+// compress writes the body to e.out, and returns its size before compression.
+func (e *Encoder) compress(changed bitmap, base, mem []byte) (uint64, error) {
 	if e.z == nil {
 		z, err := zstd.NewWriter(nil,
 			zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 			zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		e.z = z
 	}
-	z := e.z
-	z.Reset(&e.out)
-	if _, err := z.Write(changed); err != nil {
-		return err
+	e.z.Reset(&e.out)
+	w := &counter{z: e.z}
+	if _, err := w.Write(changed); err != nil {
+		return 0, err
 	}
-	var delta [PageBytes]byte
+	e.group.used = 0
 	for at := 0; at < len(mem); at += PageBytes {
 		if !changed.has(at / PageBytes) {
 			continue
 		}
-		subtle.XORBytes(delta[:], mem[at:at+PageBytes], basePage(base, at))
-		if _, err := z.Write(delta[:]); err != nil {
-			return err
+		e.group.add(mem[at:at+PageBytes], basePage(base, at))
+		if !e.group.full() {
+			continue
+		}
+		if err := e.group.write(w); err != nil {
+			return 0, err
 		}
 	}
-	return z.Close()
+	if e.group.used > 0 {
+		if err := e.group.write(w); err != nil {
+			return 0, err
+		}
+	}
+	return w.n, e.z.Close()
+}
+
+// counter counts what goes into the compressor.
+type counter struct {
+	z *zstd.Encoder
+	n uint64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += uint64(len(p))
+	if c.n > math.MaxUint32 {
+		return 0, ErrTooLarge
+	}
+	return c.z.Write(p)
 }
 
 // sink collects the snapshot up to its limit.

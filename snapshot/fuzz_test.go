@@ -28,7 +28,7 @@ func FuzzApply(f *testing.F) {
 			// With sign, sizes and digests are made to agree, so that the
 			// decoder sees the body.
 			if err != nil {
-				h = Header{MemoryBytes: size, Pages: uint32(head[24])}
+				h = Header{MemoryBytes: size, Pages: uint32(head[20] % 13), DecodedBytes: uint32(head[24])<<8 | uint32(head[25])}
 			}
 			h.Identity = testID
 			in = forge(h, body)

@@ -41,6 +41,7 @@ type Header struct {
 	StackPointer uint32
 	MemoryBytes  uint64   // of the whole memory, changed or not
 	Pages        uint32   // changed pages
+	DecodedBytes uint32   // of the body, before compression
 	BodyBytes    uint32   // stored bytes after the header
 	Body         [32]byte // SHA-256 digest of them
 }

@@ -124,6 +124,9 @@ func TestRoundTripLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if h, err := ParseHeader(snap, 0); err != nil || h.DecodedBytes <= maxBuffered {
+		t.Fatalf("not a large body: %+v, %v", h, err)
+	}
 	fresh := newMemory(base, len(mem))
 	before := allocated()
 	if _, err := Apply(snap, testID, base, fresh); err != nil {
@@ -231,8 +234,15 @@ func TestApplyRefuses(t *testing.T) {
 	}
 	h := Header{Identity: testID, MemoryBytes: size, Pages: 1}
 	page := noise(PageBytes, 9)
-	body := func(bits []byte, pages ...[]byte) []byte {
-		return deflate(t, append(bytes.Clone(bits), slices.Concat(pages...)...))
+	// inflated is a snapshot of a body before compression.
+	inflated := func(h Header, raw ...[]byte) []byte {
+		all := slices.Concat(raw...)
+		h.DecodedBytes = uint32(len(all))
+		return forge(h, deflate(t, all))
+	}
+	// pages is a group of whole pages.
+	pages := func(pages ...[]byte) []byte {
+		return slices.Concat([]byte{sparseUnit}, bytes.Repeat([]byte{0xff}, 64*len(pages)), slices.Concat(pages...))
 	}
 	other := h
 	other.Base[0]++
@@ -242,7 +252,14 @@ func TestApplyRefuses(t *testing.T) {
 	for i := range 1500 {
 		bitmap(bigBits).set(i)
 	}
-	zeros := make([]byte, 1499*PageBytes)
+	zeros := make([]byte, PageBytes)
+	full := pages(slices.Repeat([][]byte{zeros}, groupPages)...)
+	most := bytes.Repeat(full, 1500/groupPages) // 28 pages less than all
+	last := slices.Repeat([][]byte{zeros}, 1500%groupPages)
+	bomb := big
+	bomb.DecodedBytes = maxBuffered + 1
+	lying := h
+	lying.DecodedBytes = 200
 
 	tests := []struct {
 		name string
@@ -255,32 +272,38 @@ func TestApplyRefuses(t *testing.T) {
 		{name: "no body", b: good[:HeaderBytes], want: ErrDamaged},
 		{name: "a byte short", b: good[:len(good)-1], want: ErrDamaged},
 		{name: "a byte more", b: append(bytes.Clone(good), 0), want: ErrDamaged},
-		{name: "magic", b: change(0, 'C'), want: ErrDamaged},
-		{name: "version", b: change(8, 2), want: ErrDamaged},
-		{name: "stack pointer", b: change(15, 0xff), want: ErrDamaged},
-		{name: "memory not whole pages", b: change(16, 1), want: ErrDamaged},
-		{name: "memory too large", b: change(21, 1), want: ErrDamaged},
-		{name: "more pages than memory", b: change(25, 1), want: ErrDamaged},
+		{name: "magic", b: change(0, 'c'), want: ErrDamaged},
+		{name: "version", b: change(4, 2), want: ErrDamaged},
+		{name: "memory not whole pages", b: change(8, 1), want: ErrDamaged},
+		{name: "memory too large", b: change(13, 1), want: ErrDamaged},
+		{name: "stack pointer", b: change(19, 0xff), want: ErrDamaged},
+		{name: "more pages than memory", b: change(21, 1), want: ErrDamaged},
+		{name: "more decoded than pages", b: change(27, 1), want: ErrDamaged},
+		{name: "decoded size", b: change(24, good[24]+1), want: ErrDamaged},
+		{name: "stored size", b: change(28, good[28]+1), want: ErrDamaged},
 		{name: "engine", b: change(32, ^good[32]), want: ErrForeign},
-		{name: "base", b: forge(other, body([]byte{1, 0}, page)), want: ErrForeign},
+		{name: "base", b: inflated(other, []byte{1, 0}, pages(page)), want: ErrForeign},
 		{name: "digest", b: change(100, ^good[100]), want: ErrDamaged},
 		{name: "body", b: change(HeaderBytes+9, ^good[HeaderBytes+9]), want: ErrDamaged},
 		{name: "another size of memory", b: good, size: 2 * size, want: ErrMemory},
-		{name: "body is not zstd", b: forge(h, page), want: ErrDamaged},
+		{name: "body is not zstd", b: forge(lying, page), want: ErrDamaged},
 		{name: "empty body", b: forge(h, nil), want: ErrDamaged},
-		{name: "bitmap only", b: forge(h, body([]byte{1, 0})), want: ErrDamaged},
-		{name: "half a bitmap", b: forge(h, body([]byte{1})), want: ErrDamaged},
-		{name: "more bits than pages", b: forge(h, body([]byte{3, 0}, page)), want: ErrDamaged},
-		{name: "fewer bits than pages", b: forge(h, body([]byte{0, 0}, page)), want: ErrDamaged},
-		{name: "bit beyond the memory", b: forge(h, body([]byte{0, 16}, page)), want: ErrDamaged},
-		{name: "half a page", b: forge(h, body([]byte{1, 0}, page[:2000])), want: ErrDamaged},
-		{name: "a byte over", b: forge(h, body([]byte{1, 0}, page, page[:1])), want: ErrDamaged},
-		{name: "bomb", b: forge(h, body([]byte{1, 0}, make([]byte, 64<<20))), want: ErrDamaged},
-		{name: "two frames", b: forge(h, append(body([]byte{1, 0}, page), body(page)...)), want: ErrDamaged},
-		{name: "streamed, a page short", b: forge(big, body(bigBits, zeros)), size: 2000 * PageBytes, want: ErrDamaged},
-		{name: "streamed, a page over", b: forge(big, body(bigBits, zeros, page, page)), size: 2000 * PageBytes, want: ErrDamaged},
-		{name: "streamed, cut off", b: forge(big, body(bigBits, zeros, page)[:300]), size: 2000 * PageBytes, want: ErrDamaged},
-		{name: "streamed, bomb", b: forge(big, body(bigBits, make([]byte, 256<<20))), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "bitmap only", b: inflated(h, []byte{1, 0}), want: ErrDamaged},
+		{name: "half a bitmap", b: inflated(h, []byte{1}), want: ErrDamaged},
+		{name: "more bits than pages", b: inflated(h, []byte{3, 0}, pages(page)), want: ErrDamaged},
+		{name: "fewer bits than pages", b: inflated(h, []byte{0, 0}, pages(page)), want: ErrDamaged},
+		{name: "bit beyond the memory", b: inflated(h, []byte{0, 16}, pages(page)), want: ErrDamaged},
+		{name: "units of 4", b: inflated(h, []byte{1, 0}, []byte{4}, pages(page)[1:]), want: ErrDamaged},
+		{name: "half of the masks", b: inflated(h, []byte{1, 0}, pages(page)[:33]), want: ErrDamaged},
+		{name: "half a page", b: inflated(h, []byte{1, 0}, pages(page)[:2000]), want: ErrDamaged},
+		{name: "half a plane", b: inflated(h, []byte{1, 0}, []byte{denseUnit}, bytes.Repeat([]byte{0xff}, 32), page[:1000]), want: ErrDamaged},
+		{name: "a byte over", b: inflated(h, []byte{1, 0}, []byte{sparseUnit}, make([]byte, 64), page[:1]), want: ErrDamaged},
+		{name: "bomb", b: forge(lying, deflate(t, make([]byte, 64<<20))), want: ErrDamaged},
+		{name: "two frames", b: forge(lying, append(deflate(t, page[:200]), deflate(t, page)...)), want: ErrDamaged},
+		{name: "streamed, a page short", b: inflated(big, bigBits, most, pages(last[1:]...)), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, a byte over", b: inflated(big, bigBits, most, []byte{denseUnit}, bytes.Repeat([]byte{0xff}, 32*len(last)), slices.Concat(last...), page[:1]), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, cut off", b: forge(bomb, deflate(t, slices.Concat(bigBits, most, page))[:300]), size: 2000 * PageBytes, want: ErrDamaged},
+		{name: "streamed, bomb", b: forge(bomb, deflate(t, slices.Concat(bigBits, most, pages(last...), make([]byte, 256<<20)))), size: 2000 * PageBytes, want: ErrDamaged},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
