@@ -99,11 +99,11 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 	}
 	h, err := s.newHost(1)
 	if err != nil {
-		return err
+		return a.noHost(err, f.json)
 	}
 	defer h.closeInto(&err)
 	if err := h.up.Start(ctx); err != nil {
-		return unavailable(err)
+		return a.noHost(unavailable(err), f.json)
 	}
 	if err := h.sup.Start(ctx); err != nil && ctx.Err() == nil {
 		// The result says so once more, in its own words; this is the remedy.
@@ -127,6 +127,18 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// noHost tells of a start that failed before there could be a run. A reader of
+// JSON gets a result all the same.
+func (a *app) noHost(err error, asJSON bool) error {
+	if !asJSON || exitCode(err) != exitUnavailable {
+		return err
+	}
+	return errors.Join(err, a.printJSON(cellblock.Result{
+		Status: cellblock.StatusFailed, Code: cellblock.CodeRuntimeUnavailable, Detail: cellblock.DetailInvalidConfig,
+		Error: "code mode runtime is unavailable: " + err.Error(),
+	}))
 }
 
 // runToEnd runs the cell, and resumes it until it ends.

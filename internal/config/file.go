@@ -188,6 +188,9 @@ func (f *File) readTools(s *section) error {
 	} else if s.node.Get("codeMode") != nil {
 		f.CodeMode = json.RawMessage("null")
 	}
+	if n := s.get("swarm"); n != nil {
+		s.notice(n, "swarm", "has no effect in this version")
+	}
 	if l := s.strings("allow"); l != nil {
 		f.Tools.Allow = l
 	}

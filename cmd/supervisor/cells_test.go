@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cellCase is one line of testdata/cells.jsonl: a cell and what must come of
+// it.
+type cellCase struct {
+	Name        string                     `json:"name"`
+	Code        string                     `json:"code"`
+	Language    string                     `json:"language"`
+	CodeMode    map[string]json.RawMessage `json:"codeMode"`
+	NoWait      bool                       `json:"noWait"`
+	RestartSafe bool                       `json:"restartSafe"`
+	Expect      expectation                `json:"expect"`
+}
+
+type expectation struct {
+	Status        string           `json:"status"`
+	StatusIn      []string         `json:"status_in"`
+	Value         *json.RawMessage `json:"value"`
+	ValueIn       []any            `json:"value_in"`
+	ValueHas      string           `json:"value_has"`
+	Code          string           `json:"code"`
+	CodeIn        []string         `json:"code_in"`
+	Detail        string           `json:"detail"`
+	ErrorHas      []string         `json:"error_has"`
+	ErrorNot      []string         `json:"error_not"`
+	Output        *[]any           `json:"output"`
+	OutputHas     string           `json:"output_has"`
+	Reason        string           `json:"reason"`
+	RunIDPrefix   string           `json:"run_id_prefix"`
+	Truncated     *bool            `json:"truncated"`
+	MaxValueBytes int              `json:"max_value_bytes"`
+	MaxMs         int64            `json:"max_ms"`
+	Telemetry     map[string]any   `json:"telemetry"`
+	// worker_alive can only be seen on a supervisor that goes on: the Go API's
+	// own tests look at it.
+	WorkerAlive bool `json:"worker_alive"`
+}
+
+// cellResult is the result as exec --json prints it.
+type cellResult struct {
+	Status    string          `json:"status"`
+	Value     json.RawMessage `json:"value"`
+	Output    []any           `json:"output"`
+	Error     string          `json:"error"`
+	Code      string          `json:"code"`
+	Detail    string          `json:"detail"`
+	Reason    string          `json:"reason"`
+	RunID     string          `json:"runId"`
+	Truncated bool            `json:"truncated"`
+	Telemetry map[string]any  `json:"telemetry"`
+}
+
+// skipped names the cases that do not hold yet, with the reason.
+func skipped() map[string]string { return map[string]string{} }
+
+func TestCells(t *testing.T) {
+	t.Parallel()
+	needWorkers(t)
+	file, err := os.Open("testdata/cells.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	cases := 0
+	for lines.Scan() {
+		var c cellCase
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&c); err != nil {
+			t.Fatalf("case %d: %v", cases+1, err)
+		}
+		cases++
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			if why, ok := skipped()[c.Name]; ok {
+				if os.Getenv("REQUIRE_ALL") != "" {
+					t.Fatalf("does not hold yet: %s", why)
+				}
+				t.Skip(why)
+			}
+			result, took := runCell(t, c)
+			for _, problem := range c.Expect.problems(result, took) {
+				t.Error(problem)
+			}
+			if t.Failed() {
+				t.Logf("result: %+v", result)
+			}
+		})
+	}
+	if err := lines.Err(); err != nil || cases < 60 {
+		t.Fatalf("%d cases: %v", cases, err)
+	}
+}
+
+// runCell runs a case through the built program.
+func runCell(t *testing.T, c cellCase) (cellResult, time.Duration) {
+	t.Helper()
+	args := []string{"exec", "--json", "--waive=" + built.waive, "-e", c.Code}
+	if c.Language != "" {
+		args = append(args, "--language", c.Language)
+	}
+	if c.NoWait {
+		args = append(args, "--no-wait")
+	}
+	if c.RestartSafe {
+		args = append(args, "--restart-safe")
+	}
+	for field, value := range c.CodeMode {
+		args = append(args, "--set", field+"="+string(value))
+	}
+	cmd := exec.Command(built.bin("supervisor"), args...)
+	cmd.Env = built.environment(t.TempDir())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	began := time.Now()
+	out, err := cmd.Output()
+	took := time.Since(began)
+	var result cellResult
+	if jerr := json.Unmarshal(out, &result); jerr != nil || bytes.Count(out, []byte("\n")) != 1 {
+		t.Fatalf("no single line of JSON: %v, %v\n%s\n%s", jerr, err, out, stderr.String())
+	}
+	if (err == nil) != (result.Status == "completed") {
+		t.Errorf("exit code: %v for %s", err, result.Status)
+	}
+	return result, took
+}
+
+// problems compares a result with what it must be.
+func (e *expectation) problems(r cellResult, took time.Duration) []string {
+	var list []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	is := func(what, got, want string, in []string) {
+		check(want == "" || got == want, "%s is %q, want %q", what, got, want)
+		check(in == nil || slices.Contains(in, got), "%s is %q, want one of %q", what, got, in)
+	}
+	is("status", r.Status, e.Status, e.StatusIn)
+	is("code", r.Code, e.Code, e.CodeIn)
+	is("detail", r.Detail, e.Detail, nil)
+	is("reason", r.Reason, e.Reason, nil)
+	var value any
+	_ = json.Unmarshal(r.Value, &value) // none on failures
+	if e.Value != nil {
+		var want any
+		check(json.Unmarshal(*e.Value, &want) == nil && reflect.DeepEqual(value, want), "value is %s, want %s", r.Value, *e.Value)
+	}
+	check(e.ValueIn == nil || slices.ContainsFunc(e.ValueIn, func(want any) bool { return reflect.DeepEqual(value, want) }), "value is %s, want one of %v", r.Value, e.ValueIn)
+	text, _ := value.(string)
+	check(strings.Contains(text, e.ValueHas), "value %s lacks %q", r.Value, e.ValueHas)
+	check(e.MaxValueBytes == 0 || len(r.Value) <= e.MaxValueBytes, "value has %d bytes", len(r.Value))
+	for _, want := range e.ErrorHas {
+		check(strings.Contains(r.Error, want), "error %q lacks %q", r.Error, want)
+	}
+	for _, not := range e.ErrorNot {
+		check(!strings.Contains(r.Error, not), "error %q has %q", r.Error, not)
+	}
+	if e.Output != nil {
+		check(len(*e.Output) == 0 && len(r.Output) == 0 || reflect.DeepEqual(r.Output, *e.Output), "output is %v, want %v", r.Output, *e.Output)
+	}
+	output, _ := json.Marshal(r.Output) // it was JSON before
+	check(strings.Contains(string(output), e.OutputHas), "output %s lacks %q", output, e.OutputHas)
+	check(strings.HasPrefix(r.RunID, e.RunIDPrefix), "runId is %q", r.RunID)
+	check(e.Truncated == nil || r.Truncated == *e.Truncated, "truncated is %v", r.Truncated)
+	// The bound is for a machine that does nothing else.
+	const patience = 10
+	check(e.MaxMs == 0 || took.Milliseconds() <= patience*e.MaxMs, "took %s", took)
+	for field, want := range e.Telemetry {
+		check(reflect.DeepEqual(r.Telemetry[field], want), "telemetry.%s is %v, want %v", field, r.Telemetry[field], want)
+	}
+	return list
+}
