@@ -64,7 +64,7 @@ func TestContracts(t *testing.T) {
 		{"broken pattern", `{"type":"string","pattern":"(a"}`, `"a"`, badSchema},
 		{"too deep", deep(65), `1`, badSchema},
 		{"deep", deep(60), `1`, `1`},
-		{"too large", `{"enum":[` + numbered(0, 5000, "%d", ",") + `]}`, `1`, badSchema},
+		{"too large", `{"enum":[` + numbered(5000, "%d", ",") + `]}`, `1`, badSchema},
 		{"too long", `{"description":"` + strings.Repeat("x", maxContractBytes) + `"}`, `1`, badSchema},
 		{"exponent in the schema", `{"multipleOf":1e-2000000}`, `1`, badSchema},
 		{"exponent in the value", `{"type":"number","minimum":1}`, `1e999999999`, badValue},
@@ -133,7 +133,7 @@ func TestContractStopsWithItsCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := json.RawMessage("[" + numbered(0, 2000, "%d", ",") + "]")
+	value := json.RawMessage("[" + numbered(2000, "%d", ",") + "]")
 	ctx, cancel := context.WithCancel(t.Context())
 	if !ct.matches(ctx, value) {
 		t.Error("the value does not match")
@@ -202,7 +202,7 @@ func TestCompileTime(t *testing.T) {
 	for range 30 {
 		b.WriteString(`{"properties":{"a":`)
 	}
-	deep := b.String() + `{"properties":{` + numbered(0, 900, `"k%d":{"type":"string"}`, ",") + `}}` + strings.Repeat("}}", 30)
+	deep := b.String() + `{"properties":{` + numbered(900, `"k%d":{"type":"string"}`, ",") + `}}` + strings.Repeat("}}", 30)
 	start := time.Now()
 	if _, err := compileContract(json.RawMessage(deep)); err != nil {
 		t.Error(err)

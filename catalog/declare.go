@@ -179,7 +179,7 @@ func (m *mcpMethod) inputType(indent string) (list string, params []string) {
 // about it.
 func (r *renderer) inputMember(p property) (line, doc string) {
 	s, _ := parseSchema(p.schema)
-	line = propertyName(p.name) + optionalMark(p.required) + ": " + r.propertyType(p.schema) + ";"
+	line = string(appendProperty(nil, p)) + ": " + r.propertyType(p.schema) + ";"
 	if s.fallback != nil {
 		line += " // default: " + defaultText(s.fallback)
 	}

@@ -50,6 +50,11 @@ func (d *doors) Record(e Event) {
 	d.events = append(d.events, e)
 }
 
+// asks is a rule that wants an approval for everything.
+func asks(reason string) func(Call) (Decision, error) {
+	return func(Call) (Decision, error) { return Decision{Ask, reason}, nil }
+}
+
 // config puts the doors that are set into a configuration.
 func (d *doors) config(tools ...Tool) Config {
 	cfg := Config{Tools: tools, Sink: d}
@@ -67,7 +72,7 @@ func (d *doors) config(tools ...Tool) Config {
 
 // trail is the recorded events in short.
 func (d *doors) trail() string {
-	var lines []string
+	lines := make([]string, 0, len(d.events))
 	for _, e := range d.events {
 		line := string(e.Type) + " " + e.ToolID + " " + e.ID + " in=" + string(e.Input)
 		if e.Result != nil {
@@ -91,7 +96,7 @@ func TestResultShapes(t *testing.T) {
 		"bad":      {Value: json.RawMessage(`{`)},
 		"bad utf8": {Details: json.RawMessage("\"\xff\"")},
 	}
-	var tools []Tool
+	tools := make([]Tool, 0, len(results))
 	for name, r := range results {
 		tools = append(tools, Tool{Name: name, Call: func(context.Context, Invocation) (Result, error) { return r, nil }})
 	}
@@ -236,7 +241,7 @@ func TestHooks(t *testing.T) {
 			before: func(Call) (Change, error) { return Change{Input: json.RawMessage(`{"b":2}`)}, nil },
 			decide: func(c Call) (Decision, error) { return Decision{Deny, string(c.Input)}, nil },
 		}, block(`{"b":2}`), ""},
-		{"ask without an approver", doors{decide: func(Call) (Decision, error) { return Decision{Action: Ask}, nil }}, block("it needs an approval and nobody can give one"), ""},
+		{"ask without an approver", doors{decide: asks("")}, block("it needs an approval and nobody can give one"), ""},
 		{"after hook", doors{after: func(_ Call, r Result, _ error) (Result, error) {
 			return Result{Details: json.RawMessage(`{"was":` + string(r.Details) + `}`)}, nil
 		}}, `{"was":{"a":1}}`, `{"a":1}`},
@@ -280,8 +285,9 @@ func TestTrajectory(t *testing.T) {
 		Tool{Name: "m", Kind: KindMCP, Owner: "srv", Call: echo}, Tool{Name: "nil"},
 	)))
 	// Begun in order, run in another: the calls stay in order.
-	var pending []*Pending
-	for _, args := range []string{`["ok",{"a":1}]`, `["changed",{}]`, `["big"]`, `["fails"]`, `["nil"]`, `["unknown"]`} {
+	calls := []string{`["ok",{"a":1}]`, `["changed",{}]`, `["big"]`, `["fails"]`, `["nil"]`, `["unknown"]`}
+	pending := make([]*Pending, 0, len(calls)+1)
+	for _, args := range calls {
 		pending = append(pending, x.Begin(Request{Method: MethodCall, Args: json.RawMessage(args), ParentCallID: "p"}))
 	}
 	pending = append(pending, x.Begin(Request{Method: MethodNamespace, Args: json.RawMessage(`["MCP",["srv","m"],[]]`), ParentCallID: "p"}))
@@ -332,10 +338,8 @@ func TestToolErrors(t *testing.T) {
 			return Result{}, fmt.Errorf("wrapped: %w", &GuestError{Name: "QuotaError", Message: "x"})
 		}, `{"name":"QuotaError","message":"wrapped: x"}`},
 		{"panic", func(context.Context, Invocation) (Result, error) { panic("secret /etc") }, `{"name":"Error","message":"Tool \"openclaw:core:t\" failed: its tool panicked."}`},
-		{"nil panic", func(context.Context, Invocation) (Result, error) {
-			var m map[string]int
-			m["a"] = 1
-			return Result{}, nil
+		{"runtime panic", func(_ context.Context, in Invocation) (Result, error) {
+			return Result{Value: in.Input[len(in.Input)+1:]}, nil
 		}, `{"name":"Error","message":"Tool \"openclaw:core:t\" failed: its tool panicked."}`},
 		{"goexit", func(context.Context, Invocation) (Result, error) { runtime.Goexit(); return Result{}, nil }, `{"name":"Error","message":"Tool \"openclaw:core:t\" failed: its tool ended without an answer."}`},
 		{"no call", nil, `{"name":"Error","message":"Tool \"openclaw:core:t\" cannot be called."}`},
@@ -412,7 +416,6 @@ func TestDefaultTimeout(t *testing.T) {
 }
 
 func TestApproval(t *testing.T) {
-	ask := func(Call) (Decision, error) { return Decision{Ask, "writes files"}, nil }
 	block := func(text string) string { return `error: Tool "openclaw:core:t" was blocked before execution: ` + text }
 	tests := []struct {
 		name    string
@@ -436,7 +439,7 @@ func TestApproval(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := doors{decide: ask, approve: tt.approve}
+				d := doors{decide: asks("writes files"), approve: tt.approve}
 				cfg := d.config(Tool{Name: "t", Timeout: 2 * time.Second, Call: func(ctx context.Context, in Invocation) (Result, error) {
 					time.Sleep(time.Second)
 					return echo(ctx, in)
@@ -495,7 +498,7 @@ func TestApprovedBytes(t *testing.T) {
 func TestAbortDuringApproval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := doors{
-			decide:  func(Call) (Decision, error) { return Decision{Action: Ask}, nil },
+			decide:  asks(""),
 			approve: func(ctx context.Context, _ Call, _ string) error { <-ctx.Done(); return ctx.Err() },
 		}
 		c := newCatalog(t, d.config(Tool{Name: "t", Call: echo}))

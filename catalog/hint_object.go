@@ -24,31 +24,40 @@ func (r *renderer) object(s *schema, depth int) hint {
 	if len(props) > r.rules.properties {
 		props, left = props[:r.rules.properties], true
 	}
-	lines := make([]string, 0, len(props)+1)
+	limited := depth == 0 && !r.rules.declare
+	text := append(make([]byte, 0, 32*len(props)), "{ "...)
 	complete := s.closed()
-	room := r.rules.chars - len("{  }")
 	for i, p := range props {
 		h := r.render(p.schema, depth+1)
-		line := propertyName(p.name) + optionalMark(p.required) + ": " + h.text
-		if depth == 0 && !r.rules.declare {
-			room -= units(line) + len("; ")
-			mark := len("; ...") // kept free unless this is the end
-			if i == len(props)-1 && !left && !s.open() {
-				mark = 0
-			}
-			if room+len("; ") < mark { // there is one separator less than lines
-				left = true
-				break
-			}
+		start := len(text)
+		if i > 0 {
+			text = append(text, "; "...)
 		}
-		lines = append(lines, line)
+		text = append(append(appendProperty(text, p), ": "...), h.text...)
+		if last := i == len(props)-1 && !left && !s.open(); limited && !r.fits(text, last) {
+			text, left = text[:start], true
+			break
+		}
 		complete = complete && h.complete
 	}
 	if left || s.open() {
 		complete = false
-		lines = append(lines, r.more())
+		if len(text) > len("{ ") {
+			text = append(text, "; "...)
+		}
+		text = append(text, r.more()...)
 	}
-	return hint{text: "{ " + strings.Join(lines, "; ") + " }", complete: complete}
+	return hint{text: string(append(text, " }"...)), complete: complete}
+}
+
+// fits reports whether the text so far leaves room for its end, and for the
+// mark of omission unless it is all there is.
+func (r *renderer) fits(text []byte, last bool) bool {
+	n := units(string(text)) + len(" }")
+	if !last {
+		n += len("; ...")
+	}
+	return n <= r.rules.chars
 }
 
 // bareObject renders an object of which no property is known.
@@ -70,53 +79,72 @@ func (r *renderer) more() string {
 	return "..."
 }
 
-func optionalMark(required bool) string {
-	if required {
-		return ""
+// appendProperty appends the name, quoted when it is no identifier, with the
+// mark of an optional property.
+func appendProperty(dst []byte, p property) []byte {
+	if isIdentifier(p.name) {
+		dst = append(dst, p.name...)
+	} else {
+		dst = appendQuoted(dst, p.name)
 	}
-	return "?"
-}
-
-// propertyName returns name, quoted when it is no identifier.
-func propertyName(name string) string {
-	if isIdentifier(name) {
-		return name
+	if !p.required {
+		dst = append(dst, '?')
 	}
-	return quote(name)
+	return dst
 }
 
 // sortedProperties returns the properties, required ones first, each group by
 // name. left says that the schema names more: a name that is too long, or a
 // required one without a schema.
 func (s *schema) sortedProperties() (props []property, left bool) {
-	required := make(map[string]bool)
-	for n := range elements(s.required) {
-		if kindOf(n) == '"' {
-			required[stringText(n)] = true
-		}
-	}
-	seen := make(map[string]int)
+	var found propertyIndex
 	for k, v := range members(s.properties) {
 		name := keyText(k)
 		if units(name) > maxHintName {
 			left = true
-			delete(required, name)
 			continue
 		}
-		if i, dup := seen[name]; dup {
+		if i := found.find(props, name); i >= 0 {
 			props[i].schema = v // the last one counts
 			continue
 		}
-		seen[name] = len(props)
-		props = append(props, property{name, v, required[name]})
+		props = append(props, property{name: name, schema: v})
 	}
-	for name := range required {
-		if _, ok := seen[name]; !ok {
+	for n := range elements(s.required) {
+		if kindOf(n) != '"' {
+			continue
+		}
+		if i := found.find(props, stringText(n)); i >= 0 {
+			props[i].required = true
+		} else {
 			left = true
 		}
 	}
 	sortProperties(props)
 	return props, left
+}
+
+// propertyIndex finds properties by name: few by looking through them, many by
+// a map.
+type propertyIndex struct{ byName map[string]int }
+
+// fewProperties is how many are looked through.
+const fewProperties = 16
+
+func (x *propertyIndex) find(props []property, name string) int {
+	if len(props) <= fewProperties {
+		return slices.IndexFunc(props, func(p property) bool { return p.name == name })
+	}
+	if x.byName == nil {
+		x.byName = make(map[string]int)
+	}
+	for i := len(x.byName); i < len(props); i++ {
+		x.byName[props[i].name] = i
+	}
+	if i, ok := x.byName[name]; ok {
+		return i
+	}
+	return -1
 }
 
 // sortProperties sorts required properties first, each group by name.

@@ -82,8 +82,8 @@ func TestHintRules(t *testing.T) {
 		{"12 open to a schema", `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"string"}}`, "{ a?: string; ... }", false},
 		{"12 odd names", `{"type":"object","properties":{"a-b":{"type":"string"},"π":{"type":"string"},"x\ny":{"type":"string"}},"additionalProperties":false}`, `{ "a-b"?: string; "x\ny"?: string; π?: string }`, true},
 		{"12 long name", `{"type":"object","properties":{"` + strings.Repeat("n", 129) + `":{"type":"string"}},"additionalProperties":false}`, "{ ... }", false},
-		{"12 16 properties", `{"type":"object","properties":{` + many(16) + `},"additionalProperties":false}`, "{ " + numbered(0, 16, "p%02d?: string", "; ") + " }", true},
-		{"12 17 properties", `{"type":"object","properties":{` + many(17) + `},"additionalProperties":false}`, "{ " + numbered(0, 16, "p%02d?: string", "; ") + "; ... }", false},
+		{"12 16 properties", `{"type":"object","properties":{` + many(16) + `},"additionalProperties":false}`, "{ " + numbered(16, "p%02d?: string", "; ") + " }", true},
+		{"12 17 properties", `{"type":"object","properties":{` + many(17) + `},"additionalProperties":false}`, "{ " + numbered(16, "p%02d?: string", "; ") + "; ... }", false},
 		{"4 nullable null", `{"type":"null","nullable":true}`, "null", true},
 		{"12 no properties, closed", `{"type":"object","additionalProperties":false}`, "{}", true},
 		{"12 empty properties, closed", `{"type":"object","properties":{},"additionalProperties":false}`, "{}", true},
@@ -108,18 +108,18 @@ func TestHintRules(t *testing.T) {
 	}
 }
 
-// numbered joins format applied to lo..hi-1.
-func numbered(lo, hi int, format, sep string) string {
-	var parts []string
-	for i := lo; i < hi; i++ {
-		parts = append(parts, fmt.Sprintf(format, i))
+// numbered joins format applied to 0..n-1.
+func numbered(n int, format, sep string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(format, i)
 	}
 	return strings.Join(parts, sep)
 }
 
 func TestHintLimits(t *testing.T) {
 	closed := func(n, size int) string {
-		return `{"type":"object","properties":{` + numbered(0, n, `"`+strings.Repeat("x", size)+`%02d":{"type":"string"}`, ",") + `},"additionalProperties":false}`
+		return `{"type":"object","properties":{` + numbered(n, `"`+strings.Repeat("x", size)+`%02d":{"type":"string"}`, ",") + `},"additionalProperties":false}`
 	}
 	t.Run("input is cut to its characters", func(t *testing.T) {
 		for size := 1; size < 120; size++ {
@@ -173,8 +173,8 @@ func TestHintLimits(t *testing.T) {
 // hostileSchemas are schemas that are large, deep or never end.
 func hostileSchemas() map[string]string {
 	const levels = 5000
-	wide := `{"type":"object","properties":{` + numbered(0, 10_000, `"key_%d":{"type":"object","properties":{"a":{"$ref":"#"}}}`, ",") + `}}`
-	chain := `{"$ref":"#/$defs/d0","$defs":{` + numbered(0, 200, `"d%d":{"anyOf":[{"$ref":"#/$defs/d1"},{"$ref":"#/$defs/d2"}]}`, ",") + `}}`
+	wide := `{"type":"object","properties":{` + numbered(10_000, `"key_%d":{"type":"object","properties":{"a":{"$ref":"#"}}}`, ",") + `}}`
+	chain := `{"$ref":"#/$defs/d0","$defs":{` + numbered(200, `"d%d":{"anyOf":[{"$ref":"#/$defs/d1"},{"$ref":"#/$defs/d2"}]}`, ",") + `}}`
 	return map[string]string{
 		"wide":           wide,
 		"deep objects":   strings.Repeat(`{"type":"object","properties":{"a":`, levels) + "{}" + strings.Repeat("}}", levels),
@@ -184,8 +184,8 @@ func hostileSchemas() map[string]string {
 		"self reference": `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#/properties/b"}}}`,
 		"mutual":         `{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/x"}}}`,
 		"doubling":       `{"type":"object","properties":{"a":` + chain + `}}`,
-		"long enum":      `{"enum":[` + numbered(0, 100_000, `"%d"`, ",") + `]}`,
-		"long required":  `{"type":"object","required":[` + numbered(0, 100_000, `"%d"`, ",") + `]}`,
+		"long enum":      `{"enum":[` + numbered(100_000, `"%d"`, ",") + `]}`,
+		"long required":  `{"type":"object","required":[` + numbered(100_000, `"%d"`, ",") + `]}`,
 		"foreign ref":    `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"},"b":{"$ref":"http://x/"}}}`,
 	}
 }

@@ -68,10 +68,23 @@ func TestCamelCase(t *testing.T) {
 func TestMCPNames(t *testing.T) {
 	taken := mcpNames{}
 	for _, tt := range []struct{ name, want string }{
-		{"get", "get"}, {"GET", "gET"}, {"get!", "get2"}, {"get_", "get3"},
-		{"", "tool"}, {"?", "tool2"}, {"delete", "delete2"}, {"await", "await2"}, {"then", "then2"},
-		{"resources", "resources2"}, {"prompts", "prompts2"}, {"constructor", "constructor2"},
-		{"prototype", "prototype2"}, {"__proto__", "proto"}, {"to json", "toJson"}, {"toJSON", "toJSON2"}, {"null", "null2"},
+		{"get", "get"},
+		{"GET", "gET"},
+		{"get!", "get2"},
+		{"get_", "get3"},
+		{"", "tool"},
+		{"?", "tool2"},
+		{"delete", "delete2"},
+		{"await", "await2"},
+		{"then", "then2"},
+		{"resources", "resources2"},
+		{"prompts", "prompts2"},
+		{"constructor", "constructor2"},
+		{"prototype", "prototype2"},
+		{"__proto__", "proto"},
+		{"to json", "toJson"},
+		{"toJSON", "toJSON2"},
+		{"null", "null2"},
 	} {
 		if got := taken.take(tt.name, "tool"); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.name, got, tt.want)

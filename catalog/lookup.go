@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -70,9 +71,13 @@ func (x *searchIndex) similar(name string) []*entry {
 	if n := utf8.RuneCountInString(name); n <= maxTypos || n > maxTypoRunes {
 		return nil
 	}
-	want := []rune(strings.ToLower(name))
+	want, letters := []rune(strings.ToLower(name)), lettersOf(name)
 	var found [maxTypos + 1][]*entry
-	for _, e := range x.entries {
+	for i, e := range x.entries {
+		// One typing error changes at most two letters.
+		if bits.OnesCount64(letters^x.letters[i]) > 2*maxTypos {
+			continue
+		}
 		// A rune has at most four bytes.
 		if d := len(e.tool.Name) - len(name); d < -4*maxTypos || d > 4*maxTypos {
 			continue
@@ -82,6 +87,16 @@ func (x *searchIndex) similar(name string) []*entry {
 		}
 	}
 	return slices.Concat(found[:]...)
+}
+
+// lettersOf returns a set in which every letter of a name has its bit, some
+// share one.
+func lettersOf(name string) uint64 {
+	var set uint64
+	for _, r := range strings.ToLower(name) {
+		set |= 1 << (r % 64)
+	}
+	return set
 }
 
 // distance counts the typing errors between a name in lower case and another

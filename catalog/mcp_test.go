@@ -193,7 +193,7 @@ func TestNoMCP(t *testing.T) {
 func TestDigest(t *testing.T) {
 	digest := func(cfg Config) [32]byte { return newExec(t, newCatalog(t, cfg)).Digest() }
 	base := func() Config { return Config{Tools: mcpTools(), Servers: mcpServers()} }
-	if digest(base()) != digest(base()) {
+	if first, second := digest(base()), digest(base()); first != second {
 		t.Error("equal catalogs have different digests")
 	}
 	shuffled := base()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,10 +45,11 @@ func TestRegistry(t *testing.T) {
 		return n
 	}
 	r := registered(t, notes(nil))
-	tests := []struct {
+	type test struct {
 		name, plugin string
 		n            Namespace
-	}{
+	}
+	tests := []test{
 		{"blank plugin", " ", valid(func(n *Namespace) { n.ID, n.Global = "a", "A" })},
 		{"blank id", "p", valid(func(n *Namespace) { n.ID, n.Global = "  ", "A" })},
 		{"MCP", "p", valid(func(n *Namespace) { n.ID, n.Global = "MCP", "A" })},
@@ -60,11 +62,14 @@ func TestRegistry(t *testing.T) {
 		{"blank tool", "p", valid(func(n *Namespace) { n.ID, n.Global, n.RequiredTools = "a", "A", []string{""} })},
 		{"no scope", "p", valid(func(n *Namespace) { n.ID, n.Global, n.CreateScope = "a", "A", nil })},
 	}
-	for _, g := range []string{"ALL_TOOLS", "API", "MCP", "namespaces", "tools", "text", "json", "yield_control", "agents", "phase", "log", "Object", "Promise", "globalThis", "undefined", "console", "setTimeout", "URL", "structuredClone", "__openclaw", "__openclawBridge", "__proto__", "eval", "NaN"} {
-		tests = append(tests, struct {
-			name, plugin string
-			n            Namespace
-		}{"global " + g, "p", valid(func(n *Namespace) { n.ID, n.Global = "a", g })})
+	globals := []string{
+		"ALL_TOOLS", "API", "MCP", "namespaces", "tools", "text", "json", "yield_control", "agents", "phase", "log",
+		"Object", "Promise", "globalThis", "undefined", "console", "setTimeout", "URL", "structuredClone",
+		"__openclaw", "__openclawBridge", "__proto__", "eval", "NaN",
+	}
+	tests = slices.Grow(tests, len(globals))
+	for _, g := range globals {
+		tests = append(tests, test{"global " + g, "p", valid(func(n *Namespace) { n.ID, n.Global = "a", g })})
 	}
 	for _, tt := range tests {
 		if err := r.Register(tt.plugin, tt.n); !errors.Is(err, ErrNamespace) {

@@ -117,7 +117,8 @@ func TestNewRefuses(t *testing.T) {
 
 func TestDuplicateIDs(t *testing.T) {
 	c := newCatalog(t, Config{Tools: []Tool{
-		{Name: "a", Description: "first", Call: echo}, {Name: "a", Description: "second", Call: echo},
+		{Name: "a", Description: "first", Call: echo},
+		{Name: "a", Description: "second", Call: echo},
 		{Name: "a", Kind: KindPlugin, Owner: "p", Call: echo},
 	}})
 	if c.Len() != 2 || c.byID["openclaw:core:a"].tool.Description != "first" {

@@ -16,8 +16,9 @@ func quickIndexFooter(left int) string {
 	return "(" + strconv.Itoa(left) + " more: look in ALL_TOOLS or use tools.search(query).)"
 }
 
-// shortestLine is a line without its id: the shortest hint is "{}".
-const shortestLine = len("- ") + len(" {} -> ?")
+// shortestRest is a line without its id and its output: the shortest input is
+// "1".
+const shortestRest = len("\n- ") + len(" 1 -> ")
 
 // buildQuickIndex lists the entries of source openclaw, those with an output
 // hint first, then by id. What does not fit is skipped. "" when there are
@@ -42,28 +43,32 @@ func buildQuickIndex(entries []*entry) string {
 			return 1
 		}
 	})
-	if text, left := fitQuickIndex(listed, maxQuickIndex); left == 0 {
+	if text, left := fitQuickIndex(listed, maxQuickIndex, true); left == 0 {
 		return text
 	}
 	room := maxQuickIndex - units("\n"+quickIndexFooter(len(listed)))
-	text, left := fitQuickIndex(listed, room)
+	text, left := fitQuickIndex(listed, room, false)
 	return text + "\n" + quickIndexFooter(left)
 }
 
-// fitQuickIndex puts as many lines behind the heading as fit into room.
-func fitQuickIndex(listed []*entry, room int) (text string, left int) {
+// fitQuickIndex puts as many lines behind the heading as fit into room. all
+// gives up at the first that does not.
+func fitQuickIndex(listed []*entry, room int, all bool) (text string, left int) {
 	var b strings.Builder
 	b.WriteString(quickIndexHeading)
 	room -= units(quickIndexHeading)
 	for _, e := range listed {
-		id := quote(e.id)
-		if room < 1+shortestLine+units(id) {
-			left++
-			continue
+		if all && left > 0 {
+			break
 		}
 		out := e.output()
 		if out == "" {
 			out = "?"
+		}
+		id := quote(e.id)
+		if room < shortestRest+units(id)+units(out) { // whatever the input is
+			left++
+			continue
 		}
 		line := "\n- " + id + " " + e.input() + " -> " + out
 		if n := units(line); n <= room {

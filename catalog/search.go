@@ -56,9 +56,10 @@ var fieldScores = func() (sums [1 << fieldCount]int32) {
 // word once, and a search looks through those words instead of the texts.
 type searchIndex struct {
 	entries []*entry
-	words   string  // every word behind a zero byte
-	starts  []int32 // where each word begins in words
-	uses    [][]use // of each word
+	letters []uint64 // of the names, as lettersOf counts them
+	words   string   // every word behind a zero byte
+	starts  []int32  // where each word begins in words
+	uses    [][]use  // of each word
 }
 
 // use says in which fields of an entry a word stands.
@@ -94,6 +95,7 @@ func newSearchIndex(entries []*entry) *searchIndex {
 		}
 		i := int32(len(x.entries)) //nolint:gosec // one per tool
 		x.entries = append(x.entries, e)
+		x.letters = append(x.letters, lettersOf(e.tool.Name))
 		name := fold(e.tool.Name)
 		for w := range eachWord(name) {
 			if w == name {

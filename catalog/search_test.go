@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,9 +13,10 @@ import (
 func found(tb testing.TB, tools []Tool, query string, limit int) []string {
 	tb.Helper()
 	c := newCatalog(tb, Config{Tools: tools})
-	var names []string
-	for _, e := range c.index().search(query, limit) {
-		names = append(names, e.tool.Name)
+	hits := c.index().search(query, limit)
+	names := make([]string, len(hits))
+	for i, e := range hits {
+		names[i] = e.tool.Name
 	}
 	return names
 }
@@ -115,7 +117,7 @@ func TestSearchRequest(t *testing.T) {
 			x := newExec(t, newCatalog(t, Config{Tools: tools, MaxSearchLimit: tt.max, SearchDefaultLimit: tt.def}))
 			got := ask(t, x, MethodSearch, tt.args)
 			if !strings.HasPrefix(got, "error: ") {
-				got = fmt.Sprint(strings.Count(got, `"id":`))
+				got = strconv.Itoa(strings.Count(got, `"id":`))
 			}
 			if got != tt.want {
 				t.Errorf("got %s", got)
@@ -145,12 +147,12 @@ func TestSearchIsTheRule(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("abAB1_ -.ßä:%")), 0, 8, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 12).Draw(t, "tools")
-		var tools []Tool
-		for range n {
-			tools = append(tools, Tool{
+		tools := make([]Tool, n)
+		for i := range tools {
+			tools[i] = Tool{
 				Name: text.Draw(t, "name"), Label: text.Draw(t, "label"), Description: text.Draw(t, "description"),
 				Kind: KindPlugin, Owner: "p" + text.Draw(t, "owner"),
-			})
+			}
 		}
 		c, err := New(Config{Tools: tools})
 		if err != nil {
@@ -173,9 +175,9 @@ func TestSearchIsTheRule(t *testing.T) {
 }
 
 func ids(entries []*entry) []string {
-	var out []string
-	for _, e := range entries {
-		out = append(out, e.id)
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.id
 	}
 	return out
 }
@@ -263,9 +265,9 @@ func TestDistance(t *testing.T) {
 }
 
 func TestSuggestionsAreFew(t *testing.T) {
-	var tools []Tool
-	for i := range 40 {
-		tools = append(tools, Tool{Name: fmt.Sprintf("note_%02d", i)})
+	tools := make([]Tool, 40)
+	for i := range tools {
+		tools[i].Name = fmt.Sprintf("note_%02d", i)
 	}
 	c := newCatalog(t, Config{Tools: tools})
 	if got := c.suggest("note_xx"); len(got) != 3 {
