@@ -52,8 +52,8 @@ type fakeWorker struct {
 	out    chan ipc.Message
 	killed chan struct{}
 	once   sync.Once
-	gone   chan struct{} // the process is gone; by default at the kill
-	exit   Exit
+	gone   chan struct{} // the process has died by itself
+	died   Exit          // how; to be read once gone is closed
 	limits []uint64
 	stuck  bool // does not die of a kill
 
@@ -63,7 +63,6 @@ type fakeWorker struct {
 func newFake(id string, s script) *fakeWorker {
 	return &fakeWorker{
 		id: id, answer: s, out: make(chan ipc.Message, 64), killed: make(chan struct{}), gone: make(chan struct{}),
-		exit: Exit{Known: true, Status: syscall.WaitStatus(syscall.SIGKILL), Syscall: -1},
 	}
 }
 
@@ -113,20 +112,21 @@ func (w *fakeWorker) Kill() { w.once.Do(func() { close(w.killed) }) }
 
 // die ends the process by itself.
 func (w *fakeWorker) die(x Exit) {
-	w.exit = x
+	w.died = x
 	close(w.gone)
 }
 
 func (w *fakeWorker) Wait() Exit {
 	if w.stuck {
 		<-w.gone
-		return w.exit
+		return w.died
 	}
 	select {
 	case <-w.killed:
+		return Exit{Known: true, Status: syscall.WaitStatus(syscall.SIGKILL), Syscall: -1}
 	case <-w.gone:
+		return w.died
 	}
-	return w.exit
 }
 
 func (w *fakeWorker) Info() Info { return Info{ID: w.id, PID: 1} }

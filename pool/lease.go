@@ -16,7 +16,7 @@ type Want struct {
 	// Policy is the digest of all that a kept worker's owner must agree in
 	// besides the session.
 	Policy [32]byte
-	// MemoryBytes is the guest memory of the run; 0 leaves the worker as built.
+	// MemoryBytes is the guest memory of the run; 0 leaves the bound as it is.
 	MemoryBytes uint64
 	// Resume goes before new runs and is never refused for a full queue.
 	Resume bool

@@ -222,7 +222,7 @@ func (w *process) boot() error {
 		}
 		// Once sealed the worker is closed to us, so look now at what can
 		// only be seen with its owner's rights.
-		if _, err := jail.Verify(w.proc.PID(), w.expectation(nil, false)); err != nil {
+		if _, err := w.look(nil, false); err != nil {
 			return err
 		}
 		if err := w.conn.Write(&ipc.Go{}, deadline); err != nil {
@@ -273,16 +273,25 @@ func (w *process) compare(r *ipc.Receipt) error {
 	return nil
 }
 
-func (w *process) expectation(claimed []jail.State, sealed bool) jail.Expect {
-	return jail.Expect{
+// look sees the worker from outside.
+func (w *process) look(claimed []jail.State, sealed bool) ([]jail.State, error) {
+	states, err := jail.Verify(w.proc.PID(), jail.Expect{
 		Policy: w.owner.cfg.Jail, HostUID: w.host, Keep: []int{socketFD}, Sealed: sealed, Claimed: claimed,
+	})
+	if err != nil {
+		return nil, err
 	}
+	// Still not reaped: so the number was the worker's all the time.
+	if err := w.proc.Signal(0); err != nil {
+		return nil, fmt.Errorf("look at the worker: %w", err)
+	}
+	return states, nil
 }
 
 // verify looks at the sealed worker from outside, and adds the walls that are
 // ours.
 func (w *process) verify() error {
-	states, err := jail.Verify(w.proc.PID(), w.expectation(w.walls, true))
+	states, err := w.look(w.walls, true)
 	if err != nil {
 		return err
 	}
