@@ -3,8 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +47,7 @@ func TestHammer(t *testing.T) {
 					case <-time.After(time.Millisecond):
 					}
 					s.mu.Lock()
-					w := s.all[rand.IntN(len(s.all))] //nolint:gosec // a test
+					w := s.all[rand.IntN(len(s.all))]
 					s.mu.Unlock()
 					w.dieOnce.Do(func() { w.die(Exit{Known: true, Status: syscall.WaitStatus(9), Syscall: -1}) })
 				}
@@ -78,7 +78,7 @@ func TestHammer(t *testing.T) {
 func hammer(ctx context.Context, p *Pool, g, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	l, err := p.Acquire(ctx, Want{Session: fmt.Sprint(g % 3), Resume: i%7 == 0})
+	l, err := p.Acquire(ctx, Want{Session: strconv.Itoa(g % 3), Resume: i%7 == 0})
 	if err != nil {
 		return err
 	}
