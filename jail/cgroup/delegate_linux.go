@@ -20,7 +20,7 @@ const leaf = "supervisor"
 // tree, and that no needed controller is missing.
 func prepareTrees(trees []tree, cpuOptional bool) ([]tree, error) {
 	if len(trees) == 1 && trees[0].v2 {
-		t, err := prepareUnified(trees[0], cpuOptional)
+		t, err := prepareUnified(trees[0])
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +44,10 @@ func controllerRemedy(c string) string {
 
 // prepareUnified picks the group below which ours goes, frees it of our own
 // process where that must be, and enables the controllers for its children.
-func prepareUnified(t tree, cpuOptional bool) (tree, error) {
+//
+// Controllers that are not there are left out of the tree; the caller says
+// whether it can do without.
+func prepareUnified(t tree) (tree, error) {
 	if filepath.Base(t.own) == leaf && t.path != "/" {
 		// Moved here by an earlier start, or put here by the service
 		// manager: the group that was delegated is the one above.
@@ -58,9 +61,6 @@ func prepareUnified(t tree, cpuOptional bool) (tree, error) {
 		return t, err
 	}
 	t.controllers = slices.DeleteFunc(slices.Clone(t.controllers), func(c string) bool { return !slices.Contains(have, c) })
-	if lacks := missing([]tree{t}); len(lacks) > 0 && !(cpuOptional && slices.Equal(lacks, []string{"cpu"})) {
-		return t, nil // the caller says which
-	}
 	on, err := words(filepath.Join(t.own, "cgroup.subtree_control"))
 	if err != nil {
 		return t, err

@@ -50,15 +50,14 @@ func killAll(at int) error {
 		return err
 	}
 	for range killRounds {
-		b, err := read(at, "cgroup.procs")
+		pids, tids, err := members(at)
 		if err != nil {
 			return err
 		}
 		alive := 0
-		for line := range bytes.Lines(b) {
-			pid, err := strconv.Atoi(string(bytes.TrimSpace(line)))
-			if err != nil || pid <= 0 {
-				return fmt.Errorf("listing processes: %q", line) // 0: of another pid namespace
+		for pid := range pids {
+			if !whole(pid, tids) {
+				continue
 			}
 			if err := unix.Kill(pid, unix.SIGKILL); err == nil {
 				alive++
@@ -72,6 +71,42 @@ func killAll(at int) error {
 		time.Sleep(firstPause)
 	}
 	return nil // killed, and slow to go; Remove waits
+}
+
+// members lists the processes and the threads in a version 1 group.
+func members(at int) (pids, tids map[int]bool, err error) {
+	list := func(file string) map[int]bool {
+		b, e := read(at, file)
+		set := map[int]bool{}
+		for line := range bytes.Lines(b) {
+			n, e2 := strconv.Atoi(string(bytes.TrimSpace(line)))
+			if e2 != nil || n <= 0 { // 0: of a pid namespace that we cannot see
+				e = errors.Join(e, fmt.Errorf("listing a group: %q", line))
+				continue
+			}
+			set[n] = true
+		}
+		err = errors.Join(err, e)
+		return set
+	}
+	return list("cgroup.procs"), list("tasks"), err
+}
+
+// whole reports whether every thread of the process is in the set. A process
+// that forks into the group has one thread in it for a moment, and must not
+// die for that.
+func whole(pid int, tids map[int]bool) bool {
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return false // gone
+	}
+	for _, e := range entries {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil || !tids[tid] {
+			return false
+		}
+	}
+	return true
 }
 
 func writeOnly(at int, file, value string) error {
