@@ -19,35 +19,35 @@ var sharedEngine = sync.OnceValues(func() (*Engine, error) {
 })
 
 // testEngine gives the engine, or fails the test with what to do about it.
-func testEngine(t testing.TB) *Engine {
-	t.Helper()
+func testEngine(tb testing.TB) *Engine {
+	tb.Helper()
 	e, err := sharedEngine()
 	if err != nil {
-		t.Fatalf("no engine to test with (run: make engine): %v", err)
+		tb.Fatalf("no engine to test with (run: make engine): %v", err)
 	}
 	return e
 }
 
 // imageOf makes a base image file as the supervisor hands it to a worker.
-func imageOf(t testing.TB, e *Engine, prelude string) *Image {
-	t.Helper()
+func imageOf(tb testing.TB, e *Engine, prelude string) *Image {
+	tb.Helper()
 	mem, sp, err := makeImage(e, []byte(prelude))
 	if err != nil {
-		t.Fatalf("makeImage: %v", err)
+		tb.Fatalf("makeImage: %v", err)
 	}
-	f, err := os.OpenFile(filepath.Join(t.TempDir(), "base.img"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(tb.TempDir(), "base.img"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
+	tb.Cleanup(func() { _ = f.Close() })
 	if _, err := f.Write(mem); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	image, err := openImage(f, sha256.Sum256(mem), sp)
 	if err != nil {
-		t.Fatalf("openImage: %v", err)
+		tb.Fatalf("openImage: %v", err)
 	}
-	t.Cleanup(func() { image.close() })
+	tb.Cleanup(func() { _ = image.close() })
 	return image
 }
 

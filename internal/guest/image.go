@@ -27,8 +27,10 @@ var imageTime = time.UnixMilli(1_234_567_891_234)
 // imageRandom is the entropy while a base image is made. The engine asks for
 // four bytes, for its stack canary; runs get their own Math.random state.
 func imageRandom(b []byte) {
+	next := byte(11)
 	for i := range b {
-		b[i] = byte(i*37 + 11)
+		b[i] = next
+		next += 37
 	}
 }
 
@@ -243,12 +245,12 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 	}
 	vm.free(factory)
 	vm.free(native)
-	for i, name := range apiNames {
+	for place, name := range apiNames {
 		fn := vm.leaf("qjs_get_prop_string", uint64(api), vm.cstring(name))
 		if vm.leaf("qjs_is_function", uint64(fn)) == 0 {
 			return fmt.Errorf("no function %s", name)
 		}
-		vm.store32(ledgerAPIAt+uint32(i)*4, fn)
+		vm.store32(apiAt(place), fn)
 	}
 	vm.free(api)
 	return vm.runJobs()
@@ -299,7 +301,7 @@ func (i *Image) close() error { return unmapFile(i.bytes) }
 // most memoryBytes.
 func NewVM(e *Engine, image *Image, memoryBytes uint64, h host) (*VM, error) {
 	size := (memoryBytes + memoryReserve + wasmPageBytes - 1) / wasmPageBytes * wasmPageBytes
-	a, err := newArena(max(size, uint64(len(image.bytes))), image.file, int64(len(image.bytes)))
+	a, err := newArena(max(size, uint64(len(image.bytes))), image.file, len(image.bytes))
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +315,7 @@ func NewVM(e *Engine, image *Image, memoryBytes uint64, h host) (*VM, error) {
 // Reset makes the VM show the image again, whatever has happened in it.
 func (vm *VM) Reset() error {
 	vm.deadline = time.Time{}
-	if vm.broken != nil || vm.memory().Size() != uint32(len(vm.image.bytes)) {
+	if vm.broken != nil || int(vm.memory().Size()) != len(vm.image.bytes) {
 		return vm.recreate()
 	}
 	// The allocator goes on from the size of the memory, so this is enough
@@ -357,7 +359,7 @@ func (vm *VM) growTo(size uint64) error {
 	if size == have {
 		return nil
 	}
-	if _, ok := vm.memory().Grow(uint32((size - have) / wasmPageBytes)); !ok {
+	if _, ok := vm.memory().Grow(uint32((size - have) / wasmPageBytes)); !ok { //nolint:gosec // ours, or checked by the codec
 		return &fault{kind: ipc.FailMemory, message: "out of memory"}
 	}
 	return nil
@@ -377,7 +379,7 @@ func (vm *VM) seed(seed uint64) {
 
 // callAPI calls a function of the prelude and gives what it returns as text.
 func (vm *VM) callAPI(place int, args ...handle) ([]byte, error) {
-	value, err := vm.call(handle(vm.load32(ledgerAPIAt+uint32(place)*4)), args...)
+	value, err := vm.call(handle(vm.load32(apiAt(place))), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,9 @@ const (
 // apiNames are the functions of the prelude that we call.
 var apiNames = [...]string{apiStart: "start", apiBegin: "begin", apiSettle: "settle", apiFire: "fire", apiRejected: "rejected", apiState: "state"}
 
+// apiAt is where the handle of a function of the prelude stands.
+func apiAt(place int) uint32 { return ledgerAPIAt + uint32(place)*4 } //nolint:gosec // a constant below
+
 // The places of apiNames.
 const (
 	apiStart = iota
@@ -95,24 +98,27 @@ func (vm *VM) notedCatalog() (digest [32]byte) {
 // keepPositions puts what the positions in error texts need beside the guest,
 // so that they are right in whichever worker a run ends.
 func (vm *VM) keepPositions(p positions) error {
-	for i, b := range [][]byte{p.source, p.sourceMap} {
+	entry := uint32(ledgerPositionsAt)
+	for _, b := range [][]byte{p.source, p.sourceMap} {
 		at, ok := vm.allocate(b)
 		if !ok {
 			return vm.outOfMemory()
 		}
-		vm.store32(ledgerPositionsAt+uint32(i)*8, at)
-		vm.store32(ledgerPositionsAt+uint32(i)*8+4, uint32(len(b)))
+		vm.store32(entry, at)
+		vm.store32(entry+4, uint32(len(b))) //nolint:gosec // it fits into the memory
+		entry += 8
 	}
 	return nil
 }
 
 func (vm *VM) keptPositions() positions {
 	var kept [2][]byte
+	entry := uint32(ledgerPositionsAt)
 	for i := range kept {
-		at := vm.load32(ledgerPositionsAt + uint32(i)*8)
-		if b, ok := vm.memory().Read(at, vm.load32(ledgerPositionsAt+uint32(i)*8+4)); ok && len(b) > 0 {
+		if b, ok := vm.memory().Read(vm.load32(entry), vm.load32(entry+4)); ok && len(b) > 0 {
 			kept[i] = bytes.Clone(b)
 		}
+		entry += 8
 	}
 	return positions{source: kept[0], sourceMap: kept[1]}
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -20,8 +21,8 @@ type arena struct {
 
 // newArena reserves size bytes, of which the image, if there is one, covers
 // the start. The image's descriptor is not needed afterwards.
-func newArena(size uint64, image *os.File, imageBytes int64) (*arena, error) {
-	if size > 4<<30 || uint64(imageBytes) > size {
+func newArena(size uint64, image *os.File, imageBytes int) (*arena, error) {
+	if size > 4<<30 || uint64(imageBytes) > size { //nolint:gosec // the length of a slice
 		return nil, fmt.Errorf("reserve guest memory of %d bytes for an image of %d: out of range", size, imageBytes)
 	}
 	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
@@ -33,11 +34,10 @@ func newArena(size uint64, image *os.File, imageBytes int64) (*arena, error) {
 	if image == nil {
 		return a, nil
 	}
-	_, err = unix.MmapPtr(int(image.Fd()), 0, unsafe.Pointer(&mem[0]), uintptr(imageBytes),
+	_, err = unix.MmapPtr(int(image.Fd()), 0, unsafe.Pointer(&mem[0]), uintptr(imageBytes), //nolint:gosec // over a part of our own reservation
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
 	if err != nil {
-		a.close()
-		return nil, fmt.Errorf("map base image: %w", err)
+		return nil, errors.Join(fmt.Errorf("map base image: %w", err), a.close())
 	}
 	return a, nil
 }
@@ -63,7 +63,7 @@ func (a *arena) discard() error {
 
 // discardRange does the same for the whole pages between two addresses.
 func (a *arena) discardRange(from, to uint64) error {
-	page := uint64(os.Getpagesize())
+	page := uint64(os.Getpagesize()) //nolint:gosec // not negative
 	from = (from + page - 1) / page * page
 	to = to / page * page
 	if from >= to {

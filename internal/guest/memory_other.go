@@ -10,7 +10,7 @@ type arena struct {
 	high uint64
 }
 
-func newArena(uint64, *os.File, int64) (*arena, error) { return nil, ErrUnsupported }
+func newArena(uint64, *os.File, int) (*arena, error) { return nil, ErrUnsupported }
 
 func (a *arena) Reallocate(uint64) []byte          { return nil }
 func (a *arena) Free()                             {}

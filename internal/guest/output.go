@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/json"
+	"math"
 	"unicode/utf8"
 
 	"github.com/cellblock-dev/cellblock/ipc"
@@ -13,9 +14,9 @@ const flushBytes = 32 << 10
 // outputList counts the output of a run as the JSON list that it becomes, and
 // keeps what is not sent yet. Its measure is the bytes of "[item,item]".
 type outputList struct {
-	limit    uint64
+	limit    int
 	truncate bool
-	used     uint64
+	used     int
 
 	unsent      [][]byte
 	unsentBytes int
@@ -25,10 +26,14 @@ type outputList struct {
 	omitted   uint64
 }
 
-const emptyList = uint64(len("[]"))
+const emptyList = len("[]")
 
 func newOutputList(limits ipc.Limits, used uint64) outputList {
-	return outputList{limit: limits.OutputBytes, truncate: limits.Truncate, used: max(used, emptyList)}
+	return outputList{
+		limit:    int(min(limits.OutputBytes, math.MaxInt32)), //nolint:gosec // bounded
+		truncate: limits.Truncate,
+		used:     max(int(min(used, math.MaxInt32)), emptyList), //nolint:gosec // bounded
+	}
 }
 
 // add takes one item, a JSON object. Exactly the limit passes.
@@ -40,11 +45,11 @@ func (o *outputList) add(item []byte) {
 		o.omitted += uint64(len(item))
 		return
 	}
-	room := int64(o.limit) - int64(o.used)
+	room := o.limit - o.used
 	if o.used > emptyList {
 		room-- // the comma
 	}
-	if int64(len(item)) <= room {
+	if len(item) <= room {
 		o.keep(item)
 		return
 	}
@@ -54,7 +59,7 @@ func (o *outputList) add(item []byte) {
 	}
 	o.truncated = true
 	cut := cutItem(item, room)
-	o.omitted += uint64(len(item) - len(cut))
+	o.omitted += uint64(max(len(item)-len(cut), 0)) //nolint:gosec // not negative
 	if cut != nil {
 		o.keep(cut)
 	}
@@ -64,7 +69,7 @@ func (o *outputList) keep(item []byte) {
 	if o.used > emptyList {
 		o.used++
 	}
-	o.used += uint64(len(item))
+	o.used += len(item)
 	o.unsent = append(o.unsent, item)
 	o.unsentBytes += len(item)
 }
@@ -83,7 +88,7 @@ func (o *outputList) take() [][]byte {
 // cutItem makes an item of at most room bytes of one that is larger: a text is
 // cut, a value becomes the beginning of its JSON text. It is nil when not even
 // an empty text fits, or when the item would not be smaller.
-func cutItem(item []byte, room int64) []byte {
+func cutItem(item []byte, room int) []byte {
 	var parsed struct {
 		Type  string          `json:"type"`
 		Text  *string         `json:"text"`
@@ -97,16 +102,16 @@ func cutItem(item []byte, room int64) []byte {
 	if parsed.Text != nil {
 		head, text = `{"type":"text","text":`, *parsed.Text
 	}
-	string, ok := cutJSONString(text, room-int64(len(head)+len("}")))
-	if !ok || len(head)+len(string)+1 >= len(item) {
+	cut, ok := cutJSONString(text, room-len(head)-len("}"))
+	if !ok || len(head)+len(cut)+len("}") >= len(item) {
 		return nil
 	}
-	return append(append([]byte(head), string...), '}')
+	return append(append([]byte(head), cut...), '}')
 }
 
 // cutValue makes a JSON value of at most room bytes of one that is larger: the
 // beginning of a string, or of the JSON text of anything else, as a string.
-func cutValue(value []byte, room int64) []byte {
+func cutValue(value []byte, room int) []byte {
 	text := string(value)
 	var s string
 	if json.Unmarshal(value, &s) == nil && len(value) > 0 && value[0] == '"' {
@@ -121,16 +126,16 @@ func cutValue(value []byte, room int64) []byte {
 
 // cutJSONString writes as much of a text as a JSON string of at most room
 // bytes can hold. It says false when that is not even an empty one.
-func cutJSONString(text string, room int64) ([]byte, bool) {
-	if room < int64(len(`""`)) {
+func cutJSONString(text string, room int) ([]byte, bool) {
+	if room < len(`""`) {
 		return nil, false
 	}
-	out := make([]byte, 1, min(room, int64(len(text))*2+2))
+	out := make([]byte, 1, min(room, 2*len(text)+2))
 	out[0] = '"'
 	for _, r := range text {
 		n := len(out)
 		out = appendJSONRune(out, r)
-		if int64(len(out))+1 > room {
+		if len(out)+1 > room {
 			out = out[:n]
 			break
 		}

@@ -2,7 +2,7 @@ package guest
 
 import (
 	"encoding/json"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -80,16 +80,16 @@ func TestTruncatedOutputStaysBelowLimit(t *testing.T) {
 			if o.over || !o.truncated {
 				t.Fatalf("limit %d: over %v, truncated %v", limit, o.over, o.truncated)
 			}
-			kept := ""
+			var kept strings.Builder
 			for _, b := range items {
 				var got struct{ Type, Text string }
 				if err := json.Unmarshal(b, &got); err != nil || got.Type != "text" || !utf8.ValidString(got.Text) {
 					t.Fatalf("limit %d: item %q: %v", limit, b, err)
 				}
-				kept += got.Text
+				kept.WriteString(got.Text)
 			}
-			if !whole && !strings.HasPrefix(text, kept) {
-				t.Fatalf("limit %d: %q is not the beginning of the text", limit, kept)
+			if !whole && !strings.HasPrefix(text, kept.String()) {
+				t.Fatalf("limit %d: %q is not the beginning of the text", limit, kept.String())
 			}
 			total := uint64(len(item) + len(textItem("later")))
 			sent := uint64(0)
@@ -105,13 +105,13 @@ func TestTruncatedOutputStaysBelowLimit(t *testing.T) {
 
 func TestCutObjectIsPrefixOfItsText(t *testing.T) {
 	item := []byte(`{"type":"json","value":{"rows":[1,2,3],"name":"somewhat long, with \"quotes\""}}`)
-	for room := range int64(len(item)) {
+	for room := range len(item) {
 		cut := cutItem(item, room)
 		if cut == nil {
 			continue
 		}
 		var got struct{ Type, Value string }
-		if err := json.Unmarshal(cut, &got); err != nil || got.Type != "json" || int64(len(cut)) > room {
+		if err := json.Unmarshal(cut, &got); err != nil || got.Type != "json" || len(cut) > room {
 			t.Fatalf("room %d: %s: %v", room, cut, err)
 		}
 		if !strings.HasPrefix(`{"rows":[1,2,3],"name":"somewhat long, with \"quotes\""}`, got.Value) {
@@ -123,7 +123,7 @@ func TestCutObjectIsPrefixOfItsText(t *testing.T) {
 func TestCutValue(t *testing.T) {
 	for _, tt := range []struct {
 		value string
-		room  int64
+		room  int
 		want  string
 	}{
 		{`"abcdef"`, 5, `"abc"`},
@@ -142,7 +142,7 @@ func TestCutValue(t *testing.T) {
 func TestOutputIsJoined(t *testing.T) {
 	o := newOutputList(ipc.Limits{OutputBytes: 10 << 20}, 0)
 	for i := range 10 {
-		o.add(textItem(fmt.Sprint(i)))
+		o.add(textItem(strconv.Itoa(i)))
 	}
 	if o.full() {
 		t.Error("a few bytes are to be sent at once")

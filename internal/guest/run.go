@@ -278,13 +278,13 @@ func (s *server) done(value *string) ipc.Message {
 	if value != nil {
 		done.Value = []byte(*value)
 	}
-	if limit := s.run.limits.OutputBytes; uint64(len(done.Value)) > limit {
+	if limit := s.run.out.limit; len(done.Value) > limit {
 		if !s.run.limits.Truncate {
 			return s.failed(ipc.FailOutput, textOutput, "")
 		}
-		cut := cutValue(done.Value, int64(limit))
+		cut := cutValue(done.Value, limit)
 		done.Truncated = true
-		done.Omitted += uint64(len(done.Value) - len(cut))
+		done.Omitted += uint64(max(len(done.Value)-len(cut), 0)) //nolint:gosec // not negative
 		done.Value = cut
 	}
 	return done
@@ -292,16 +292,15 @@ func (s *server) done(value *string) ipc.Message {
 
 // fault words what the engine ended the guest with.
 func (s *server) fault(err error) ipc.Message {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		detail := ""
 		if refusal.Line > 0 {
 			detail = strconv.Itoa(refusal.Line)
 		}
 		return s.failed(refusal.Failure, refusal.Message, detail)
 	}
-	var f *fault
-	if !errors.As(err, &f) {
+	f, ok := errors.AsType[*fault](err)
+	if !ok {
 		s.lost = err
 		return nil
 	}
@@ -334,7 +333,7 @@ func (s *server) failed(kind ipc.Failure, message, detail string) ipc.Message {
 }
 
 func (s *server) stats() ipc.Stats {
-	return ipc.Stats{GuestMicros: uint64(s.run.guest.Microseconds()), HeapBytes: s.vm.heapBytes()}
+	return ipc.Stats{GuestMicros: micros(s.run.guest), HeapBytes: s.vm.heapBytes()}
 }
 
 // output is the guest's text, json or console call.

@@ -58,9 +58,12 @@ type stopwatch struct {
 
 func (w *stopwatch) lap(name string) {
 	now := time.Now()
-	w.steps = append(w.steps, ipc.Step{Name: name, Micros: uint64(now.Sub(w.last).Microseconds())})
+	w.steps = append(w.steps, ipc.Step{Name: name, Micros: micros(now.Sub(w.last))})
 	w.last = now
 }
+
+// micros counts whole microseconds; time never runs backwards here.
+func micros(d time.Duration) uint64 { return uint64(max(d, 0) / time.Microsecond) } //nolint:gosec // not negative
 
 // Serve is the whole life of a worker. It returns nil when the supervisor
 // closes the socket between two messages, and an error when the worker cannot
@@ -79,7 +82,7 @@ func Serve(ctx context.Context, cfg Config) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.answer(m); err != nil {
+		if err := s.answer(m); err != nil { //nolint:contextcheck // a guest ends by its interrupt handler and by the kill
 			return err
 		}
 	}
@@ -149,7 +152,7 @@ func (s *server) load(ctx context.Context, cfg Config, boot *ipc.Boot) error {
 	if s.image, err = openImage(cfg.Image, artifacts.base, artifacts.manifest.StackPointer); err != nil {
 		return err
 	}
-	if s.vm, err = NewVM(s.engine, s.image, boot.MemoryBytes, s); err != nil {
+	if s.vm, err = NewVM(s.engine, s.image, boot.MemoryBytes, s); err != nil { //nolint:contextcheck // nothing in it waits
 		return err
 	}
 	s.steps.lap("instantiate")
@@ -157,7 +160,7 @@ func (s *server) load(ctx context.Context, cfg Config, boot *ipc.Boot) error {
 		return err
 	}
 	if boot.Warm {
-		if err := s.warm(); err != nil {
+		if err := s.warm(); err != nil { //nolint:contextcheck // a guest ends by its interrupt handler and by the kill
 			return fmt.Errorf("warm up: %w", err)
 		}
 		s.steps.lap("warm")

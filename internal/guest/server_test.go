@@ -28,12 +28,12 @@ func TestMain(m *testing.M) {
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "no engine to test with (run: make engine): %v\n", err)
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		os.Exit(1)
 	}
 	prepared = filepath.Join(dir, "artifacts")
 	code := m.Run()
-	os.RemoveAll(dir)
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 
@@ -48,34 +48,34 @@ type supervisor struct {
 }
 
 // serve starts a worker without a jail and takes its receipt.
-func serve(t testing.TB, boot *ipc.Boot) *supervisor {
-	t.Helper()
+func serve(tb testing.TB, boot *ipc.Boot) *supervisor {
+	tb.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := unix.SetNonblock(fds[0], true); err != nil { // for its deadlines
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	image, err := os.Open(filepath.Join(prepared, imageName))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	folder, err := os.Open(prepared)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := &supervisor{
-		t: t, ended: make(chan error, 1),
+		t: tb, ended: make(chan error, 1),
 		conn: ipc.NewConn(os.NewFile(uintptr(fds[0]), "supervisor"), ipc.Supervisor),
 	}
 	worker := ipc.NewConn(ipc.Descriptor(fds[1]), ipc.Worker)
 	go func() { s.ended <- Serve(testContext, Config{Conn: worker, Image: image, Artifacts: folder}) }() // ends when the test closes its end
-	t.Cleanup(s.close)
+	tb.Cleanup(s.close)
 	s.write(boot)
 	receipt, ok := s.read().(*ipc.Receipt)
 	if !ok {
-		t.Fatal("no receipt")
+		tb.Fatal("no receipt")
 	}
 	s.receipt = receipt
 	return s
@@ -85,7 +85,7 @@ func (s *supervisor) close() {
 	if s.conn == nil {
 		return
 	}
-	s.conn.Close()
+	_ = s.conn.Close()
 	s.conn = nil
 	if err := <-s.ended; err != nil {
 		s.t.Errorf("worker ended with: %v", err)
@@ -147,12 +147,12 @@ func testBoot() *ipc.Boot {
 	return &ipc.Boot{Version: ipc.Version, MemoryBytes: testMemory}
 }
 
-func as[M ipc.Message](t testing.TB, m ipc.Message) M {
-	t.Helper()
+func as[M ipc.Message](tb testing.TB, m ipc.Message) M {
+	tb.Helper()
 	want, ok := m.(M)
 	if !ok {
 		text, _ := json.Marshal(m)
-		t.Fatalf("got %v %s, want another message", m.Kind(), text)
+		tb.Fatalf("got %v %s, want another message", m.Kind(), text)
 	}
 	return want
 }
@@ -200,7 +200,7 @@ func TestParkAndRestore(t *testing.T) {
 		return [a, b, c, String(kept.big), ALL_TOOLS.length, Math.random()];`)
 	start.Catalog = catalog
 	idle := as[*ipc.Idle](t, first.exchange(start))
-	var got []string
+	got := make([]string, 0, len(idle.Calls))
 	for _, c := range idle.Calls {
 		got = append(got, fmt.Sprintf("%d %s %s", c.ID, c.Method, c.Args))
 	}
@@ -454,7 +454,7 @@ func TestMessagesOutOfTurnEndTheWorker(t *testing.T) {
 		if err := <-s.ended; !errors.Is(err, ErrProtocol) {
 			t.Errorf("%v: worker ended with %v", m.Kind(), err)
 		}
-		s.conn.Close()
+		_ = s.conn.Close()
 		s.conn = nil
 	}
 }

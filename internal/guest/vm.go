@@ -177,11 +177,14 @@ func (vm *VM) eval(source []byte, file string) (handle, error) {
 
 // call calls a function with undefined as this.
 func (vm *VM) call(fn handle, args ...handle) (handle, error) {
-	for i, arg := range args {
-		vm.store32(ledgerScratchAt+8+uint32(i)*4, uint32(arg))
+	const list = ledgerScratchAt + 8
+	at := uint32(list)
+	for _, arg := range args {
+		vm.store32(at, uint32(arg))
+		at += 4
 	}
 	this := vm.leaf("qjs_get_undefined")
-	value := vm.run("qjs_call", uint64(fn), uint64(this), uint64(len(args)), ledgerScratchAt+8)
+	value := vm.run("qjs_call", uint64(fn), uint64(this), uint64(len(args)), list)
 	vm.free(handle(this))
 	return vm.checked(handle(value))
 }
@@ -259,7 +262,7 @@ func (vm *VM) property(object handle, name string) string {
 // runJobs runs what is due: promise reactions, and what they make due.
 func (vm *VM) runJobs() error {
 	for n := 1; vm.leaf("qjs_is_job_pending") != 0; n++ {
-		if status := int32(vm.run("qjs_execute_pending_job")); vm.broken == nil && status < 0 {
+		if status := api.DecodeI32(uint64(vm.run("qjs_execute_pending_job"))); vm.broken == nil && status < 0 {
 			return vm.exception()
 		}
 		if n%jobsPerCheck == 0 && vm.mustEnd() {
@@ -289,9 +292,15 @@ func (vm *VM) interruption() error {
 // caller frees them with wasm_free.
 func (vm *VM) allocate(b []byte) (uint32, bool) {
 	at := vm.leaf("wasm_malloc", uint64(len(b))+1)
-	if at == 0 || !vm.memory().Write(at, b) || !vm.memory().WriteByte(at+uint32(len(b)), 0) {
+	if at == 0 {
 		return 0, false
 	}
+	to, ok := vm.memory().Read(at, uint32(len(b))+1) //nolint:gosec // an allocation of this size has worked
+	if !ok {
+		return 0, false
+	}
+	copy(to, b)
+	to[len(b)] = 0
 	return at, true
 }
 
@@ -299,9 +308,7 @@ func (vm *VM) allocate(b []byte) (uint32, bool) {
 // until the next one.
 func (vm *VM) cstring(s string) uint64 {
 	const at, most = ledgerScratchAt + 1024, 1024
-	s = s[:min(len(s), most-1)]
-	vm.memory().WriteString(at, s)
-	vm.memory().WriteByte(at+uint32(len(s)), 0)
+	vm.memory().WriteString(at, s[:min(len(s), most-1)]+"\x00")
 	return at
 }
 

@@ -49,21 +49,21 @@ func (r *recorder) request(id uint32, method string, args []byte) error {
 
 func (r *recorder) need(part string) ([]byte, error) { return []byte("part " + part), r.fail }
 
-func newTestVM(t testing.TB, h host) *VM {
-	t.Helper()
-	e := testEngine(t)
-	return vmOf(t, e, imageOf(t, e, testPrelude), h)
+func newTestVM(tb testing.TB, h host) *VM {
+	tb.Helper()
+	e := testEngine(tb)
+	return vmOf(tb, e, imageOf(tb, e, testPrelude), h)
 }
 
-func vmOf(t testing.TB, e *Engine, image *Image, h host) *VM {
-	t.Helper()
+func vmOf(tb testing.TB, e *Engine, image *Image, h host) *VM {
+	tb.Helper()
 	vm, err := NewVM(e, image, testMemory, h)
 	if err != nil {
-		t.Fatalf("NewVM: %v", err)
+		tb.Fatalf("NewVM: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := vm.Close(); err != nil {
-			t.Errorf("close VM: %v", err)
+			tb.Errorf("close VM: %v", err)
 		}
 	})
 	vm.setLimits(testMemory)
@@ -83,11 +83,11 @@ func evalText(vm *VM, script string) (string, error) {
 	return vm.text(value), nil
 }
 
-func mustEval(t testing.TB, vm *VM, script string) string {
-	t.Helper()
+func mustEval(tb testing.TB, vm *VM, script string) string {
+	tb.Helper()
 	text, err := evalText(vm, script)
 	if err != nil {
-		t.Fatalf("eval %.60q: %v", script, err)
+		tb.Fatalf("eval %.60q: %v", script, err)
 	}
 	return text
 }

@@ -48,7 +48,7 @@ func (vm *VM) dirtyPages() []int {
 // touch makes pages private to this process without changing them.
 func (vm *VM) touch(pages []int) {
 	for _, at := range pages {
-		word := (*uint32)(unsafe.Pointer(&vm.arena.mem[at]))
+		word := (*uint32)(unsafe.Pointer(&vm.arena.mem[at])) //nolint:gosec // the start of a page is aligned
 		atomic.StoreUint32(word, atomic.LoadUint32(word))
 	}
 }
