@@ -87,19 +87,35 @@ func changedWords(b []byte) int {
 // pack moves the units that are not zero to the front of g.delta, and returns
 // them.
 func (g *group) pack(masks []byte, unit int) []byte {
-	clear(masks)
 	kept := 0
-	for i := range g.used / unit {
-		from := g.delta[i*unit : (i+1)*unit]
-		differs := binary.LittleEndian.Uint64(from)
-		if unit == denseUnit {
-			differs |= binary.LittleEndian.Uint64(from[8:])
+	if unit == sparseUnit {
+		for i := range masks {
+			mask := byte(0)
+			eight := g.delta[i*8*sparseUnit:][:8*sparseUnit]
+			for k := range 8 {
+				if v := binary.LittleEndian.Uint64(eight[8*k:]); v != 0 {
+					mask |= 1 << k
+					binary.LittleEndian.PutUint64(g.delta[kept:], v)
+					kept += sparseUnit
+				}
+			}
+			masks[i] = mask
 		}
-		if differs != 0 {
-			masks[i/8] |= 1 << (i % 8)
-			copy(g.delta[kept:], from)
-			kept += unit
+		return g.delta[:kept]
+	}
+	for i := range masks {
+		mask := byte(0)
+		eight := g.delta[i*8*denseUnit:][:8*denseUnit]
+		for k := range 8 {
+			lo, hi := binary.LittleEndian.Uint64(eight[16*k:]), binary.LittleEndian.Uint64(eight[16*k+8:])
+			if lo|hi != 0 {
+				mask |= 1 << k
+				binary.LittleEndian.PutUint64(g.delta[kept:], lo)
+				binary.LittleEndian.PutUint64(g.delta[kept+8:], hi)
+				kept += denseUnit
+			}
 		}
+		masks[i] = mask
 	}
 	return g.delta[:kept]
 }
