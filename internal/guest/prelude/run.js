@@ -59,14 +59,15 @@ const state = () => {
     outcome.status = 'done';
     reportUnhandled();
   }
-  return quote({
-    __proto__: null,
-    status: outcome.status === 'settled' ? 'running' : outcome.status,
-    value: outcome.status === 'done' ? outcome.value : undefined,
-    error: outcome.error ?? undefined,
-    pending: pendingCount,
-    nextTimer: nextTimer(),
-  });
+  const { status, value, error } = outcome;
+  let text = '{"status":' + quote(status === 'settled' ? 'running' : status) +
+    ',"pending":' + pendingCount + ',"nextTimer":' + nextTimer();
+  if (status === 'done') text += ',"value":' + quote(value);
+  if (error !== null) {
+    text += ',"error":{"name":' + quote(error.name) + ',"message":' + quote(error.message) +
+      ',"text":' + quote(error.text) + ',"stack":' + quote(error.stack) + '}';
+  }
+  return text + '}';
 };
 
 return freeze({ __proto__: null, start, begin, settle, fire, rejected, state });

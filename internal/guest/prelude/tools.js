@@ -23,45 +23,50 @@ const calledByTheLanguage = (name) => name === 'then' || name === 'toJSON';
 
 // The names of the tools are fetched when a property that is no helper is
 // touched, so `tools` is a proxy. Once anything asks for more than one property
-// (its keys, whether it is frozen) the target is completed and frozen, and the
-// proxy is from then on only a window on it.
+// (its keys, whether it is frozen) the target is completed and frozen; then the
+// traps go, and what is left is as fast as an object.
 const toolsTarget = { __proto__: null };
 for (const name in toolHelpers) constant(toolsTarget, name, toolHelpers[name]);
-let shortcutIds = null;
-let toolsComplete = false;
+let shortcutsText = null;
 
+// findShortcut looks a name up in the text of the part, which is a list of
+// ["name","id"] without white space: parsing a thousand pairs for one of them
+// would take longer than most cells run. Inside a string of JSON no quote
+// stands without a backslash, so that the text found is a pair.
 const findShortcut = (name) => {
   if (calledByTheLanguage(name)) return undefined;
-  if (shortcutIds === null) {
-    const list = part('shortcuts');
-    const ids = { __proto__: null };
-    for (let i = 0; i < list.length; i++) ids[list[i][0]] = list[i][1];
-    shortcutIds = ids;
-  }
-  const id = shortcutIds[name];
-  if (id === undefined) return undefined;
+  if (shortcutsText === null) shortcutsText = native.need('shortcuts');
+  const head = '[' + quote(name) + ',"';
+  const at = stringIndexOf(shortcutsText, head);
+  if (at < 0) return undefined;
+  const from = at + head.length - 1;
+  let to = from + 1;
+  while (shortcutsText[to] !== '"') to += shortcutsText[to] === '\\' ? 2 : 1;
+  return installShortcut(name, jsonParse(stringSlice(shortcutsText, from, to + 1)));
+};
+
+const installShortcut = (name, id) => {
   const shortcut = toolShortcut(id);
   constant(toolsTarget, name, shortcut);
   return shortcut;
 };
 
 const completeTools = () => {
-  if (toolsComplete) return toolsTarget;
-  findShortcut('');
-  for (const name in shortcutIds) {
-    if (!hasOwn(toolsTarget, name)) findShortcut(name);
+  const pairs = jsonParse(shortcutsText ?? native.need('shortcuts'));
+  shortcutsText = null;
+  for (let i = 0; i < pairs.length; i++) {
+    const name = pairs[i][0];
+    if (!calledByTheLanguage(name) && !hasOwn(toolsTarget, name)) installShortcut(name, pairs[i][1]);
   }
-  shortcutIds = null;
-  toolsComplete = true;
+  for (const trap in toolsTraps) delete toolsTraps[trap];
   return freeze(toolsTarget);
 };
 
-constant(globalThis, 'tools', new Proxy(toolsTarget, freeze({
+const toolsTraps = {
   __proto__: null,
   get(target, name) {
     const value = target[name];
-    if (value !== undefined || toolsComplete || typeof name !== 'string') return value;
-    return findShortcut(name);
+    return value !== undefined || typeof name !== 'string' ? value : findShortcut(name);
   },
   set: () => false,
   has: (target, name) => hasOwn(completeTools(), name),
@@ -70,10 +75,9 @@ constant(globalThis, 'tools', new Proxy(toolsTarget, freeze({
   getOwnPropertyDescriptor: (target, name) => getOwnPropertyDescriptor(completeTools(), name),
   ownKeys: () => ownKeys(completeTools()),
   isExtensible: () => isExtensible(completeTools()),
-  preventExtensions: () => {
-    completeTools();
-    return true;
-  },
+  preventExtensions: () => !isExtensible(completeTools()),
   getPrototypeOf: () => null,
   setPrototypeOf: (target, prototype) => prototype === null,
-})));
+};
+
+constant(globalThis, 'tools', new Proxy(toolsTarget, toolsTraps));

@@ -5,8 +5,8 @@
 const maxFlatJSON = 1024;
 const fits = (json) => json.length <= maxFlatJSON || native.fits(json) === 1;
 
-// quote is for strings and for objects of ours without a prototype only: what
-// has one may have been given a toJSON.
+// quote is for strings only: for an object the engine would look for a toJSON,
+// and keep its path in an array that inherits the guest's setters.
 const quote = jsonStringify;
 const quoteList = (strings) => {
   let text = '[';
@@ -18,10 +18,15 @@ const quoteList = (strings) => {
 // at once, not a value's own wish; it is not called.
 const sharedPrototypes = freeze(setPrototypeOf([ObjectPrototype, ArrayPrototype, FunctionPrototype], null));
 
-const toJSONIsIntact = () =>
+// jsonIsIntact says whether the engine's JSON.stringify meets nothing of the
+// guest's but the value. Properties that are numbers come first in a list of
+// keys, and make Array.prototype longer.
+const jsonIsIntact = () =>
   !hasOwn(ObjectPrototype, 'toJSON') && !hasOwn(ArrayPrototype, 'toJSON') &&
   !hasOwn(FunctionPrototype, 'toJSON') &&
-  DatePrototype.toJSON === dateToJSON && DatePrototype.toISOString === dateToISOString;
+  DatePrototype.toJSON === dateToJSON && DatePrototype.toISOString === dateToISOString &&
+  ArrayPrototype.length === 0 && ownKeys(ObjectPrototype)[0] === firstObjectKey;
+const firstObjectKey = ownKeys(ObjectPrototype)[0];
 
 const isDate = (value) => {
   try {
@@ -61,7 +66,7 @@ const unbox = (value) => {
 };
 
 // stringifyGuarded is JSON.stringify for a realm whose shared prototypes have
-// been given a toJSON. It is slow and only used then.
+// been changed. It is slow and only used then.
 const stringifyGuarded = (value, key, parents) => {
   if (typeof value === 'object' && value !== null || typeof value === 'function') {
     const toJSON = findToJSON(value);
@@ -91,7 +96,7 @@ const stringifyGuarded = (value, key, parents) => {
 };
 
 // stringify is JSON.stringify as it was before any guest code ran.
-const stringify = (value) => (toJSONIsIntact() ? jsonStringify(value) : stringifyGuarded(value, '', null));
+const stringify = (value) => (jsonIsIntact() ? jsonStringify(value) : stringifyGuarded(value, '', null));
 
 // tagOf is what is left of a value that has no JSON. A value's own toString is
 // asked, the general ones are not.
@@ -112,7 +117,7 @@ const safeJSON = (value) => {
     text = stringify(value);
   } catch {
     if (isError(value)) {
-      return quote({ __proto__: null, name: StringFunction(value.name), message: StringFunction(value.message) });
+      return '{"name":' + quote(StringFunction(value.name)) + ',"message":' + quote(StringFunction(value.message)) + '}';
     }
     return quote(tagOf(value));
   }
@@ -127,27 +132,40 @@ const displayText = (value) => (typeof value === 'string' ? value : safeJSON(val
 const maxErrorText = 16384;
 const clip = (s) => (s.length > maxErrorText ? stringSlice(s, 0, maxErrorText) : s);
 
-// describeError gives {name, message, text, stack} of anything thrown. It never
-// throws: errors are the guest's and may be booby-trapped.
-const describeError = (reason) => {
-  const out = { __proto__: null, name: 'Error', message: '', text: 'Error', stack: '' };
+// textOf reads a property of an error as text. Errors are the guest's and may
+// be booby-trapped.
+const textOf = (error, property, missing) => {
   try {
-    if (!isError(reason)) {
-      out.message = clip(showThrown(reason));
-      out.text = out.message;
-      return out;
-    }
-    const { name, message } = reason;
-    out.name = clip(name === undefined ? 'Error' : StringFunction(name));
-    out.message = clip(message === undefined ? '' : StringFunction(message));
-    if (out.name === '') out.text = out.message;
-    else out.text = out.message === '' ? out.name : out.name + ': ' + out.message;
-    const stack = errorStack(reason);
-    if (typeof stack === 'string') out.stack = clip(stack);
+    const value = error[property];
+    return value === undefined ? missing : clip(StringFunction(value));
   } catch {
-    // keep what is there
+    return missing;
   }
-  return out;
+};
+
+const stackOf = (error) => {
+  // An error of the host carries the stack of its call as its own.
+  const own = getOwnPropertyDescriptor(error, 'stack');
+  const stack = own !== undefined && typeof own.value === 'string' ? own.value : errorStack(error);
+  return typeof stack === 'string' ? clip(stack) : '';
+};
+
+// describeError gives {name, message, text, stack} of anything thrown. It never
+// throws itself.
+const describeError = (reason) => {
+  if (!isError(reason)) {
+    let shown = 'a value that cannot be shown';
+    try {
+      shown = clip(showThrown(reason));
+    } catch {
+      // as it says
+    }
+    return { __proto__: null, name: 'Error', message: shown, text: shown, stack: '' };
+  }
+  const name = textOf(reason, 'name', 'Error');
+  const message = textOf(reason, 'message', '');
+  const text = name === '' || message === '' ? name + message : name + ': ' + message;
+  return { __proto__: null, name, message, text, stack: stackOf(reason) };
 };
 
 const showThrown = (reason) => {
