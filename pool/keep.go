@@ -195,14 +195,20 @@ func (p *Pool) reaped(e *entry, x Exit) {
 	p.stats.PeakBytes = max(p.stats.PeakBytes, x.PeakBytes)
 	p.stats.CPU += x.CPU
 	p.dropLocked(e)
-	why := e.why
+	runs, session := e.runs, e.bound.session
+	var cause error
+	if e.why != nil {
+		cause = e.why.err
+	}
 	p.mu.Unlock()
 	close(e.done)
-	p.logEnd(e, x, why)
+	p.logEnd(e, runs, session, cause)
 	p.poke()
 }
 
-func (p *Pool) logEnd(e *entry, x Exit, why *reason) {
+// logEnd writes the one line about a worker's end.
+func (p *Pool) logEnd(e *entry, runs int, session string, cause error) {
+	x := e.exit
 	level, text := slog.LevelInfo, "worker ended"
 	switch e.end {
 	case EndSyscallDenied:
@@ -216,7 +222,7 @@ func (p *Pool) logEnd(e *entry, x Exit, why *reason) {
 	}
 	attrs := []slog.Attr{
 		slog.String("worker", e.name), slog.Int("pid", e.pid), slog.String("end", string(e.end)),
-		slog.Int("runs", e.runs), slog.Uint64("peak_bytes", x.PeakBytes), slog.Duration("cpu", x.CPU),
+		slog.Int("runs", runs), slog.Uint64("peak_bytes", x.PeakBytes), slog.Duration("cpu", x.CPU),
 	}
 	if x.Known {
 		attrs = append(attrs, slog.String("status", statusText(x.Status)))
@@ -224,11 +230,11 @@ func (p *Pool) logEnd(e *entry, x Exit, why *reason) {
 	if e.end == EndSyscallDenied {
 		attrs = append(attrs, slog.Int("syscall", x.Syscall))
 	}
-	if e.bound.session != "" {
-		attrs = append(attrs, slog.String("session", e.bound.session))
+	if session != "" {
+		attrs = append(attrs, slog.String("session", session))
 	}
-	if why != nil && why.err != nil {
-		attrs = append(attrs, slog.String("cause", why.err.Error()))
+	if cause != nil {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
 	}
 	if x.Stderr != "" && level > slog.LevelInfo {
 		attrs = append(attrs, slog.String("stderr", quote(x.Stderr)))

@@ -61,7 +61,7 @@ func (p *Pool) Acquire(ctx context.Context, want Want) (*Lease, error) {
 				return nil, err
 			}
 		}
-		if !l.entry.owes || l.collect() {
+		if !l.entry.owes || l.collect(ctx) {
 			return l, nil
 		}
 		// The worker did not come back from its reset; it is ended. Another.
@@ -193,11 +193,17 @@ func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
 func (l *Lease) Info() Info { return l.entry.worker.Info() }
 
 // collect reads the answer to the Reset that an earlier lease sent.
-func (l *Lease) collect() bool {
+func (l *Lease) collect(ctx context.Context) bool {
 	l.entry.owes = false
-	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
+	late, cancel := context.WithTimeout(ctx, resetTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { l.pool.end(l.entry, EndProtocol, errNoReady) })
+	stop := context.AfterFunc(late, func() {
+		if ctx.Err() != nil {
+			l.pool.end(l.entry, EndShutdown, context.Cause(ctx))
+			return
+		}
+		l.pool.end(l.entry, EndProtocol, errNoReady)
+	})
 	l.budget = resetBudget
 	m, err := l.entry.worker.Read(&l.budget)
 	if err == nil {

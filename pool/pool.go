@@ -218,6 +218,9 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closing {
+		return ErrClosed
+	}
 	return p.lastErr
 }
 
@@ -229,6 +232,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	if !p.closing {
 		p.closing = true
 		p.refuseLocked(ErrClosed)
+		p.firstLocked()
 	}
 	if p.cancel != nil {
 		p.cancel()

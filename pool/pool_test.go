@@ -503,6 +503,24 @@ func TestCloseNamesWhatStays(t *testing.T) {
 	})
 }
 
+func TestCloseDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config{Warm: 1, Starter: &fakeStarter{answer: honest, delay: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan error)
+		go func() { started <- p.Start(t.Context()) }()
+		synctest.Wait()
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-started; !errors.Is(err, ErrClosed) {
+			t.Errorf("start: %v", err)
+		}
+	})
+}
+
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: 2, Max: 2})

@@ -92,7 +92,7 @@ func (p *Processes) Open(ctx context.Context) error {
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
-	p.wg.Go(func() { p.keepSpawner(own) }) // ends with own
+	p.wg.Go(func() { p.keepSpawner(own, s) }) // ends with own
 	if p.parent == nil {
 		p.wg.Go(func() { p.watch(own) }) // ends with own
 	}
@@ -174,17 +174,19 @@ func (p *Processes) Close(ctx context.Context) error {
 	p.closed = true
 	close(p.changed)
 	p.changed = make(chan struct{})
-	s := p.spawner
 	p.mu.Unlock()
 
 	if p.cancel != nil {
 		p.cancel()
 	}
+	p.wg.Wait() // from here on no other spawner comes
+	p.mu.Lock()
+	s := p.spawner
+	p.mu.Unlock()
 	var errs []error
 	if s != nil {
 		errs = append(errs, s.Close(ctx))
 	}
-	p.wg.Wait()
 	if p.parent != nil {
 		errs = append(errs, p.parent.Close())
 	}
@@ -212,13 +214,9 @@ func (p *Processes) startSpawner(ctx context.Context) (*spawn.Spawner, error) {
 
 // keepSpawner replaces a spawner that was lost. Its workers are dead by then:
 // each is reaped by its own goroutine, which also removes its group.
-func (p *Processes) keepSpawner(ctx context.Context) {
+func (p *Processes) keepSpawner(ctx context.Context, s *spawn.Spawner) {
 	pause := spawnerPauseFirst
 	for {
-		s, _ := p.spawnerNow(ctx)
-		if s == nil {
-			return
-		}
 		begun := time.Now()
 		select {
 		case <-ctx.Done():
@@ -237,8 +235,8 @@ func (p *Processes) keepSpawner(ctx context.Context) {
 			case <-time.After(pause):
 			}
 			pause = min(2*pause, spawnerPauseMost)
-			s, err := p.startSpawner(ctx)
-			if err == nil {
+			var err error
+			if s, err = p.startSpawner(ctx); err == nil {
 				p.setSpawner(s)
 				break
 			}

@@ -347,7 +347,17 @@ func TestRealSpawnerKilled(t *testing.T) {
 	l = acquire(t, p, Want{})
 	defer l.Release()
 	onePlusTwo(t, l)
-	if n := ps.SpawnerDeaths(); n != 1 {
+	for range 3 { // one after the other, each as soon as it is there
+		if spawner, err = ps.spawnerNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(spawner.PID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-spawner.Done()
+	}
+	waitFor(t, "a worker after four spawners", func() bool { return p.Stats().Ready > 0 })
+	if n := ps.SpawnerDeaths(); n != 4 {
 		t.Errorf("%d spawners lost", n)
 	}
 }

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -74,6 +76,30 @@ func TestSessionNeverReady(t *testing.T) {
 		synctest.Wait()
 		if n := p.Stats().Ends[EndProtocol]; n != 1 {
 			t.Errorf("%d violations", n)
+		}
+	})
+}
+
+func TestSessionNeverReadyIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(m ipc.Message) []ipc.Message {
+			if _, ok := m.(*ipc.Reset); ok {
+				return nil
+			}
+			return honest(m)
+		}
+		p := started(t, Config{Starter: &fakeStarter{answer: silent}, Recycle: RecycleSession})
+		l := acquire(t, p, Want{Session: "a"})
+		run(t, l, "1")
+		l.Release()
+		ctx, cancel := context.WithTimeout(t.Context(), resetTimeout/2)
+		defer cancel()
+		if _, err := p.Acquire(ctx, Want{Session: "a"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquire: %v", err)
+		}
+		synctest.Wait()
+		if got := p.Stats(); got.Ends[EndShutdown] != 1 || got.Running != 0 {
+			t.Errorf("stats %+v", got)
 		}
 	})
 }
