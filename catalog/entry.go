@@ -10,6 +10,12 @@ import (
 // MaxValueDepth is how deeply JSON that crosses the bridge may be nested.
 const MaxValueDepth = 512
 
+// Bounds of the texts of a tool; what is over them is cut.
+const (
+	maxLabelBytes       = 1 << 10
+	maxDescriptionBytes = 16 << 10
+)
+
 // entry is one tool of the catalog. It is immutable but for what it caches.
 type entry struct {
 	tool       Tool
@@ -31,8 +37,8 @@ type entry struct {
 func newEntry(t Tool) *entry {
 	t.Name = strings.ToValidUTF8(t.Name, "\ufffd")
 	t.Owner = strings.ToValidUTF8(t.Owner, "\ufffd")
-	t.Label = strings.ToValidUTF8(t.Label, "\ufffd")
-	t.Description = strings.ToValidUTF8(t.Description, "\ufffd")
+	t.Label = cut(strings.ToValidUTF8(t.Label, "\ufffd"), maxLabelBytes)
+	t.Description = cut(strings.ToValidUTF8(t.Description, "\ufffd"), maxDescriptionBytes)
 	e := &entry{tool: t}
 	e.source, e.owner, e.id = t.identity()
 	if t.Kind != KindCore {
@@ -47,6 +53,14 @@ func (e *entry) hidden() bool { return e.source == sourceMCP }
 // walks reports whether the schemas of the entry may be looked into for hints
 // and trusted as contracts.
 func (e *entry) walks() bool { return e.source == sourceOpenClaw }
+
+// held says why the definition of a tool of a trusted server is held back.
+func (e *entry) held() error {
+	if e.tool.Trust == nil || e.tool.Trust.Check == nil {
+		return nil
+	}
+	return e.tool.Trust.Check()
+}
 
 // input returns the input hint; never empty.
 func (e *entry) input() string {

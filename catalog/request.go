@@ -19,7 +19,8 @@ const (
 
 // Request is one request of a guest.
 type Request struct {
-	// ID is the number of the request in its run; it is only logged.
+	// ID is the number of the request in its run. The catalog does not use it:
+	// ids of nested calls are its own.
 	ID uint32
 	// Method and Args as the guest sent them; Args is a JSON list:
 	//
@@ -109,6 +110,37 @@ func (p *Pending) Run(ctx context.Context) Outcome {
 // Call is Begin and Run.
 func (x *Exec) Call(ctx context.Context, r Request) Outcome {
 	return x.Begin(r).Run(ctx)
+}
+
+// ToolOf returns the id of the tool that a request calls, as the list of
+// pending calls shows it; "" when it calls none.
+func (x *Exec) ToolOf(method string, args json.RawMessage) string {
+	list, err := arguments(args)
+	if err != nil {
+		return ""
+	}
+	switch method {
+	case MethodCall, MethodCallValue:
+		id, _ := firstText(list)
+		if e, err := x.c.find(id); err == nil {
+			return e.id
+		}
+	case MethodNamespace:
+		id, path, err := namespaceTarget(list)
+		if err != nil {
+			return ""
+		}
+		if id == namespaceMCP {
+			if t, err := x.c.mcpTarget(path); err == nil {
+				return t.toolID()
+			}
+			return ""
+		}
+		if _, e, _, err := x.target(id, path); err == nil {
+			return e.id
+		}
+	}
+	return ""
 }
 
 func rejected(err error) Outcome {

@@ -104,6 +104,14 @@ func TestEverythingAdvertisedIsCallable(t *testing.T) {
 	}
 }
 
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("ä", 100_000)
+	e := newEntry(Tool{Name: long, Label: long, Description: long})
+	if e.tool.Name != long || len(e.tool.Label) > maxLabelBytes+3 || len(e.tool.Description) > maxDescriptionBytes+3 {
+		t.Errorf("%d, %d and %d bytes", len(e.tool.Name), len(e.tool.Label), len(e.tool.Description))
+	}
+}
+
 func TestShortcutsOfUniqueNames(t *testing.T) {
 	tools := make([]Tool, 0, len(oddNames))
 	for _, n := range oddNames {

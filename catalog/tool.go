@@ -48,7 +48,8 @@ func (k Kind) String() string {
 // the byte slices must not change afterwards.
 type Tool struct {
 	// Name may be any text, an empty one too.
-	Name        string
+	Name string
+	// Label is cut at 1 KiB, Description at 16 KiB.
 	Label       string
 	Description string
 	// Parameters is the JSON Schema of the input, OutputSchema that of the
