@@ -28,6 +28,7 @@ func (a action) String() string {
 		return "TRAP"
 	case allow:
 		return "ALLOW"
+	default:
 	}
 	if a&^0xffff == errnoBase {
 		return fmt.Sprintf("ERRNO %d", uint32(a&0xffff))

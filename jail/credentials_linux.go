@@ -18,14 +18,14 @@ const lockedBits = 0b1110_1111
 // forbid.
 func dropCapabilities() error {
 	if held(capSetpcap) {
-		if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, lockedBits, 0, 0, 0); err != nil {
+		if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, lockedBits, 0); err != nil {
 			return fmt.Errorf("locking the securebits: %w", err)
 		}
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	// An emptied permitted set empties the ambient set with it.
-	err := allThreads(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0])), 0, 0, 0)
+	err := allThreads(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0])), 0) //nolint:gosec // the kernel reads it during the call
 	if err != nil {
 		return fmt.Errorf("giving up the capabilities: %w", err)
 	}
@@ -53,7 +53,7 @@ func noCapabilities() (string, error) {
 		return "", fmt.Errorf("capabilities are left: %+v", d)
 	}
 	for c := 0; ; c++ {
-		v, err := unix.PrctlRetInt(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_IS_SET, uintptr(c), 0, 0) //nolint:gosec // small
+		v, err := unix.PrctlRetInt(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_IS_SET, uintptr(c), 0, 0)
 		if err != nil {
 			break // past the last capability
 		}
@@ -68,7 +68,7 @@ func noCapabilities() (string, error) {
 }
 
 func noNewPrivs() error {
-	return allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	return allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
 }
 
 func hasNoNewPrivs() (string, error) {

@@ -25,7 +25,7 @@ func (p *Prepared) closeOthers() error {
 		if slices.Contains(keep, fd) || !isPoller(selfDescriptors+"/"+strconv.Itoa(fd)) {
 			continue
 		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC != 0 { //nolint:gosec // a descriptor
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC != 0 {
 			keep = append(keep, fd)
 		}
 	}
@@ -33,7 +33,7 @@ func (p *Prepared) closeOthers() error {
 	next := 0
 	for _, fd := range append(keep, math.MaxInt32) {
 		if fd > next {
-			if err := unix.CloseRange(uint(next), uint(fd-1), 0); err != nil { //nolint:gosec // not negative
+			if err := unix.CloseRange(uint(next), uint(fd-1), 0); err != nil {
 				return fmt.Errorf("closing descriptors %d to %d: %w", next, fd-1, err)
 			}
 		}
@@ -130,7 +130,7 @@ func target(path string) string {
 func dupRefused() (string, error) {
 	fd, err := unix.Dup(0)
 	if err == nil {
-		unix.Close(fd) //nolint:errcheck // the process ends
+		_ = unix.Close(fd) // the process ends
 	}
 	if !errors.Is(err, unix.EMFILE) {
 		return "", fmt.Errorf("making a descriptor answered %w", orSuccess(err))

@@ -40,55 +40,68 @@ func TestExplain(t *testing.T) {
 		reason, do string // parts
 	}{
 		{
-			"Ubuntu 24.04", 1000, map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+			"Ubuntu 24.04", 1000,
+			map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
 			Namespaces, syscall.EPERM, "AppArmor", "userns,",
 		},
 		{
-			"Ubuntu 24.04, at the mount", 1000, map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+			"Ubuntu 24.04, at the mount", 1000,
+			map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
 			EmptyRoot, syscall.EACCES, "AppArmor", "userns,",
 		},
 		{
-			"Ubuntu as root", 0, map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "proc/sys/user/max_user_namespaces": "0"},
+			"Ubuntu as root", 0,
+			map[string]string{"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "proc/sys/user/max_user_namespaces": "0"},
 			Namespaces, syscall.ENOSPC, "user.max_user_namespaces=0", "sysctl user.max_user_namespaces",
 		},
 		{
-			"old Debian", 1000, map[string]string{"proc/sys/kernel/unprivileged_userns_clone": "0\n"},
+			"old Debian", 1000,
+			map[string]string{"proc/sys/kernel/unprivileged_userns_clone": "0\n"},
 			Namespaces, syscall.EPERM, "unprivileged_userns_clone=0", "sysctl kernel.unprivileged_userns_clone=1",
 		},
 		{
-			"RHEL", 1000, map[string]string{"proc/sys/user/max_user_namespaces": "0\n"},
+			"RHEL", 1000,
+			map[string]string{"proc/sys/user/max_user_namespaces": "0\n"},
 			Namespaces, syscall.ENOSPC, "max_user_namespaces=0", "sysctl",
 		},
 		{
-			"limit reached", 1000, map[string]string{"proc/sys/user/max_user_namespaces": "10\n"},
+			"limit reached", 1000,
+			map[string]string{"proc/sys/user/max_user_namespaces": "10\n"},
 			Namespaces, syscall.ENOSPC, "limit", "now user: 10",
 		},
 		{
-			"Docker", 0, map[string]string{".dockerenv": "", "proc/self/status": filtered},
+			"Docker", 0,
+			map[string]string{".dockerenv": "", "proc/self/status": filtered},
 			Namespaces, syscall.EPERM, "docker container's system call filter", "seccomp=unconfined",
 		},
 		{
-			"Docker, at the mount", 0, map[string]string{".dockerenv": ""},
+			"Docker, at the mount", 0,
+			map[string]string{".dockerenv": ""},
 			EmptyRoot, syscall.EACCES, "docker", "apparmor=unconfined",
 		},
 		{
-			"Podman", 0, map[string]string{"run/.containerenv": "", "proc/self/status": filtered},
+			"Podman", 0,
+			map[string]string{"run/.containerenv": "", "proc/self/status": filtered},
 			Namespaces, syscall.EPERM, "podman", "unmask=ALL",
 		},
 		{
-			"Kubernetes", 0, map[string]string{"var/run/secrets/kubernetes.io/x": "", "proc/self/status": filtered},
+			"Kubernetes", 0,
+			map[string]string{"var/run/secrets/kubernetes.io/x": "", "proc/self/status": filtered},
 			Namespaces, syscall.EPERM, "kubernetes", "hostUsers: false",
 		},
 		{
-			"LXC", 0, map[string]string{"proc/self/cgroup": "0::/lxc/box\n"},
+			"LXC", 0,
+			map[string]string{"proc/self/cgroup": "0::/lxc/box\n"},
 			Namespaces, syscall.EPERM, "lxc", "security.nesting",
 		},
 		{
-			"masked /proc", 0, map[string]string{".dockerenv": "", "proc/self/mounts": "proc /proc/sys proc ro,nosuid 0 0\n"},
+			"masked /proc", 0,
+			map[string]string{".dockerenv": "", "proc/self/mounts": "proc /proc/sys proc ro,nosuid 0 0\n"},
 			Ucounts, syscall.EROFS, "/proc/sys is mounted read-only", "systempaths=unconfined",
 		},
 		{
-			"read-only cgroups", 0, map[string]string{".dockerenv": "", "proc/self/mounts": "cgroup /sys/fs/cgroup cgroup2 ro,nosuid 0 0\n"},
+			"read-only cgroups", 0,
+			map[string]string{".dockerenv": "", "proc/self/mounts": "cgroup /sys/fs/cgroup cgroup2 ro,nosuid 0 0\n"},
 			Cgroup, syscall.EROFS, "read-only", "cgroupns=private",
 		},
 		{
@@ -100,11 +113,13 @@ func TestExplain(t *testing.T) {
 			CPU, nil, "cpu controller", "Delegate=cpu",
 		},
 		{
-			"WSL2", 1000, map[string]string{"proc/sys/kernel/osrelease": "5.10.16.3-microsoft-standard-WSL2\n"},
+			"WSL2", 1000,
+			map[string]string{"proc/sys/kernel/osrelease": "5.10.16.3-microsoft-standard-WSL2\n"},
 			Landlock, syscall.ENOSYS, "WSL2", "wsl --update",
 		},
 		{
-			"WSL2 without systemd", 1000, map[string]string{"proc/sys/kernel/osrelease": "6.6.87.2-microsoft-standard-WSL2\n"},
+			"WSL2 without systemd", 1000,
+			map[string]string{"proc/sys/kernel/osrelease": "6.6.87.2-microsoft-standard-WSL2\n"},
 			Cgroup, syscall.EACCES, "WSL2", "systemd=true",
 		},
 		{
@@ -112,15 +127,18 @@ func TestExplain(t *testing.T) {
 			Landlock, syscall.EOPNOTSUPP, "off at boot", "lsm=",
 		},
 		{
-			"old kernel", 0, map[string]string{"proc/sys/kernel/osrelease": "5.4.0\n"},
+			"old kernel", 0,
+			map[string]string{"proc/sys/kernel/osrelease": "5.4.0\n"},
 			Landlock, syscall.ENOSYS, "5.4.0 has no Landlock", "5.13",
 		},
 		{
-			"gVisor", 0, map[string]string{"proc/version": "Linux version 4.4.0 gVisor\n"},
+			"gVisor", 0,
+			map[string]string{"proc/version": "Linux version 4.4.0 gVisor\n"},
 			Landlock, syscall.ENOSYS, "gVisor", "waive",
 		},
 		{
-			"kernel without MDWE", 0, map[string]string{"proc/sys/kernel/osrelease": "6.1.0\n"},
+			"kernel without MDWE", 0,
+			map[string]string{"proc/sys/kernel/osrelease": "6.1.0\n"},
 			MDWE, syscall.EINVAL, "6.1.0", "6.3",
 		},
 		{
@@ -128,7 +146,8 @@ func TestExplain(t *testing.T) {
 			Keyring, syscall.EDQUOT, "as many keys", "maxkeys",
 		},
 		{
-			"keys filtered", 0, map[string]string{".dockerenv": "", "proc/self/status": filtered},
+			"keys filtered", 0,
+			map[string]string{".dockerenv": "", "proc/self/status": filtered},
 			Keyring, syscall.EPERM, "forbids keys", "seccomp=unconfined",
 		},
 		{
@@ -136,7 +155,8 @@ func TestExplain(t *testing.T) {
 			Seccomp, syscall.ENOTSUP, "cgo", "CGO_ENABLED=0",
 		},
 		{
-			"no filters", 0, map[string]string{"proc/sys/kernel/osrelease": "4.9.0\n"},
+			"no filters", 0,
+			map[string]string{"proc/sys/kernel/osrelease": "4.9.0\n"},
 			Seccomp, syscall.EINVAL, "4.9.0", "4.14",
 		},
 		{

@@ -45,7 +45,7 @@ func refuseExecGain() error {
 func execGainRefused() (string, error) {
 	m, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err == nil {
-		unix.Munmap(m) //nolint:errcheck // the process ends
+		_ = unix.Munmap(m) // the process ends
 	}
 	if !errors.Is(err, unix.EACCES) {
 		return "", fmt.Errorf("mapping writable and executable memory answered %w", orSuccess(err))
@@ -70,7 +70,7 @@ func noSpeculation() error {
 		if s, err := unix.PrctlRetInt(unix.PR_GET_SPECULATION_CTRL, k.which, 0, 0, 0); err != nil || s&unix.PR_SPEC_PRCTL == 0 {
 			continue // no switch; the check says so
 		}
-		if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_SPECULATION_CTRL, k.which, unix.PR_SPEC_FORCE_DISABLE, 0, 0); err != nil {
+		if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_SPECULATION_CTRL, k.which, unix.PR_SPEC_FORCE_DISABLE); err != nil {
 			return fmt.Errorf("turning off %s speculation: %w", k.name, err)
 		}
 	}
@@ -114,7 +114,7 @@ func ownCores() error {
 
 func hasOwnCores() (string, error) {
 	var cookie uint64
-	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, 0, unix.PR_SCHED_CORE_SCOPE_THREAD, uintptr(unsafe.Pointer(&cookie)))
+	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, 0, unix.PR_SCHED_CORE_SCOPE_THREAD, uintptr(unsafe.Pointer(&cookie))) //nolint:gosec // the kernel reads it during the call
 	if err != nil || cookie == 0 {
 		return "", errors.New("no core scheduling cookie")
 	}

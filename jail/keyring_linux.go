@@ -42,7 +42,7 @@ func freshKeyring() error {
 		return fmt.Errorf("opening the session keyring: %w", err)
 	}
 	raw := append([]byte(name), 0)
-	if err := allThreads(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, uintptr(unsafe.Pointer(&raw[0])), 0, 0, 0); err != nil {
+	if err := allThreads(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, uintptr(unsafe.Pointer(&raw[0])), 0); err != nil { //nolint:gosec // the kernel reads it during the call
 		return fmt.Errorf("joining the session keyring: %w", err)
 	}
 	if err := unix.KeyctlSetperm(ring, possessorAll); err != nil {

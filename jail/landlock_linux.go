@@ -28,7 +28,7 @@ func denyAll(abi int, errata uint) (r ruleset, size uintptr) {
 	rights := uint(13)
 	for _, v := range []struct{ abi, right int }{{2, 13}, {3, 14}, {5, 15}, {9, 16}} {
 		if abi >= v.abi {
-			rights = uint(v.right) + 1 //nolint:gosec // small
+			rights = uint(v.right) + 1
 		}
 	}
 	r.fs = 1<<rights - 1
@@ -57,7 +57,7 @@ func landlockABI() (abi int, errata uint, err error) {
 	if m, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_ERRATA); e == 0 {
 		errata = uint(m)
 	}
-	return int(v), errata, nil //nolint:gosec // small
+	return int(v), errata, nil
 }
 
 // denyFiles puts every thread into a Landlock domain in which nothing is
@@ -68,12 +68,12 @@ func denyFiles() error {
 		return err
 	}
 	attr, size := denyAll(abi, errata)
-	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0) //nolint:gosec // the kernel reads it during the call
 	if e != 0 {
 		return fmt.Errorf("making the Landlock rules (interface %d): %w", abi, e)
 	}
-	defer unix.Close(int(fd)) //nolint:errcheck,gosec // a descriptor of ours
-	if err := allThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0, 0, 0); err != nil {
+	defer unix.Close(int(fd)) //nolint:errcheck // nothing is buffered
+	if err := allThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); err != nil {
 		return fmt.Errorf("entering the Landlock domain: %w", err)
 	}
 	return nil
@@ -83,7 +83,7 @@ func denyFiles() error {
 func filesDenied() (string, error) {
 	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
-		unix.Close(fd) //nolint:errcheck // the process ends
+		_ = unix.Close(fd) // the process ends
 	}
 	if !errors.Is(err, unix.EACCES) {
 		return "", fmt.Errorf("opening the root answered %w", orSuccess(err))

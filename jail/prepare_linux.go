@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -36,8 +35,8 @@ func Prepare(e Entry) (*Prepared, error) {
 	}
 	p := &Prepared{entry: e}
 	err := p.run(
-		step{wall: Seccomp, raise: quietRuntime, silent: true},
-		step{wall: Descriptors, raise: p.closeOthers, silent: true},
+		step{wall: Seccomp, raise: quietRuntime},
+		step{wall: Descriptors, raise: p.closeOthers},
 		step{wall: Rlimits, raise: setLimits(firstLimits), check: checkLimits(firstLimits)},
 		step{wall: Memory, raise: p.boundMemory, check: p.checkMemory},
 	)
@@ -52,8 +51,6 @@ type step struct {
 	wall  Wall
 	raise func() error
 	check func() (detail string, err error)
-	// silent steps do part of a wall's work; the wall's last step reports.
-	silent bool
 }
 
 // run does the steps in order and notes a State for each. It stops at the
@@ -69,9 +66,7 @@ func (p *Prepared) run(steps ...step) error {
 			}
 			st.Detail = err.Error()
 		}
-		if !s.silent || err != nil {
-			p.note(st)
-		}
+		p.note(st)
 	}
 	return nil
 }
@@ -89,7 +84,8 @@ func (p *Prepared) one(s step) (string, error) {
 	return s.check()
 }
 
-// note adds a state; a wall that an earlier step found missing stays missing.
+// note adds a state. A wall may take several steps: the last one describes it,
+// but what an earlier one found missing stays missing.
 func (p *Prepared) note(st State) {
 	i := slices.IndexFunc(p.states, func(o State) bool { return o.Wall == st.Wall })
 	switch {
@@ -149,9 +145,8 @@ func (p *Prepared) checkMemory() (string, error) {
 }
 
 // allThreads makes one system call on every thread.
-func allThreads(nr, a, b, c, d, e uintptr) error {
-	_, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, d, e, 0)
-	runtime.KeepAlive(nr)
+func allThreads(nr, a, b, c uintptr) error {
+	_, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, 0, 0, 0)
 	if errno != 0 {
 		return errno
 	}

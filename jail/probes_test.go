@@ -147,7 +147,7 @@ func TestProbesCover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields(strings.TrimPrefix(got[0], "list: ")) {
+	for name := range strings.FieldsSeq(strings.TrimPrefix(got[0], "list: ")) {
 		if !slices.ContainsFunc(probes, func(p struct{ name, full, inner string }) bool { return p.name == name }) {
 			t.Errorf("probe %s has no expectation", name)
 		}
@@ -172,6 +172,7 @@ const sigsys = "signal bad system call"
 
 // TestProbesFull tries every way out of the whole jail.
 func TestProbesFull(t *testing.T) {
+	t.Parallel()
 	for _, p := range probes {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +190,7 @@ func TestProbesFull(t *testing.T) {
 // TestProbesRefused tries the same with a filter that refuses instead of
 // killing, all in one worker: it must live through all of it.
 func TestProbesRefused(t *testing.T) {
-	var names []string
+	names := make([]string, 0, len(probes))
 	for _, p := range probes {
 		names = append(names, p.name)
 	}
@@ -213,6 +214,7 @@ func TestProbesRefused(t *testing.T) {
 // TestProbesInner tries every way out without the filter, so that the walls
 // behind it are seen to hold.
 func TestProbesInner(t *testing.T) {
+	t.Parallel()
 	for _, p := range probes {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

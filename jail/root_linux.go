@@ -37,11 +37,8 @@ func enterEmptyRoot() error {
 	if err := unix.Chdir("/"); err != nil {
 		return fmt.Errorf("entering the new root: %w", err)
 	}
-	if err := unix.Mount("", "/", "", rootFlags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("making the root read-only: %w", err)
-	}
 	if err := unix.Mount("", "/", "", rootFlags|unix.MS_REMOUNT|unix.MS_RDONLY, "size=4k,nr_inodes=2"); err != nil {
-		return fmt.Errorf("making the root's file system read-only: %w", err)
+		return fmt.Errorf("making the root read-only: %w", err)
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func (p *Prepared) steps() []step {
 	}
 	s = append(s,
 		step{wall: Keyring, raise: freshKeyring, check: keyringFresh},
-		step{wall: Descriptors, raise: p.checkDescriptors, silent: true},
-		step{wall: MDWE, raise: noWritableCode, silent: true},
+		step{wall: Descriptors, raise: p.checkDescriptors},
+		step{wall: MDWE, raise: noWritableCode},
 	)
 	if p.entry.Policy.Waived(EmptyRoot) {
 		p.note(State{Wall: EmptyRoot, Detail: "waived"})
@@ -125,7 +125,7 @@ func forbidNamespaces() error {
 			return fmt.Errorf("opening %s: %w", f, err)
 		}
 		_, err = unix.Write(fd, []byte("0"))
-		unix.Close(fd) //nolint:errcheck // the read back tells
+		_ = unix.Close(fd) // the read back tells
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", f, err)
 		}
@@ -144,7 +144,7 @@ func namespacesForbidden() (string, error) {
 			return "", fmt.Errorf("opening %s: %w", f, err)
 		}
 		n, err := unix.Read(fd, buf[:])
-		unix.Close(fd) //nolint:errcheck // read only
+		_ = unix.Close(fd) // read only
 		if err != nil {
 			return "", fmt.Errorf("reading %s: %w", f, err)
 		}

@@ -195,14 +195,14 @@ func TestDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer secret.Close()
+	defer func() { _ = secret.Close() }()
 	r, leak, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	w := fork(t, order{}, secret.Fd(), leak.Fd())
-	leak.Close()
+	_ = leak.Close()
 	states := w.sealed()
 	if _, err := w.verify(states); err != nil {
 		t.Error(err)
@@ -296,7 +296,9 @@ func TestSoak(t *testing.T) {
 	for range 2 {
 		all.Go(func() {
 			w := fork(t, order{Do: []string{"soak"}, Seconds: int(soakTime.Seconds())})
-			w.conn.SetDeadline(time.Now().Add(*soakTime + patience))
+			if err := w.conn.SetDeadline(time.Now().Add(*soakTime + patience)); err != nil {
+				t.Error(err)
+			}
 			w.sealed()
 			w.release()
 			r, err := w.read()
@@ -327,7 +329,7 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		w := fork(b, order{})
 		w.sealed()
-		w.conn.Close()
+		_ = w.conn.Close()
 		w.wait()
 	}
 }

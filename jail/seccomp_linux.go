@@ -47,8 +47,8 @@ func madviseArgs() []argument {
 }
 
 func futexArgs() []argument {
-	const private = 128 // FUTEX_PRIVATE_FLAG; 0 waits and 1 wakes
-	return []argument{is(1, private|0, private|1)}
+	const waitPrivate, wakePrivate = 128, 129 // FUTEX_WAIT and FUTEX_WAKE with FUTEX_PRIVATE_FLAG
+	return []argument{is(1, waitPrivate, wakePrivate)}
 }
 
 // install puts the filter on every thread of the process at once.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -37,14 +38,15 @@ func (v *view) namespaces() error {
 		}
 	}
 	for _, ns := range []string{"user", "pid", "net", "ipc", "uts", "mnt", "cgroup"} {
-		var theirs, ours unix.Stat_t
-		if err := unix.Stat(v.dir+"ns/"+ns, &theirs); err != nil {
+		theirs, err := os.Readlink(v.dir + "ns/" + ns)
+		if err != nil {
 			return rights(err)
 		}
-		if err := unix.Stat("/proc/self/ns/"+ns, &ours); err != nil {
+		ours, err := os.Readlink("/proc/self/ns/" + ns)
+		if err != nil {
 			return fmt.Errorf("looking at our own %s namespace: %w", ns, err)
 		}
-		if theirs.Ino == ours.Ino && theirs.Dev == ours.Dev {
+		if theirs == ours {
 			return fmt.Errorf("it shares our %s namespace", ns)
 		}
 	}

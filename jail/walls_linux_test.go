@@ -94,7 +94,7 @@ func TestRunOrder(t *testing.T) {
 	err := p.run(
 		step{wall: Landlock, raise: fail},
 		step{wall: CoreSched, raise: fail},
-		step{wall: Rlimits, raise: mark("a"), silent: true},
+		step{wall: Rlimits, raise: mark("a")},
 		step{wall: Rlimits, raise: mark("b")},
 		step{wall: Seccomp, raise: fail},
 		step{wall: Dumpable, raise: mark("c")},
@@ -103,7 +103,7 @@ func TestRunOrder(t *testing.T) {
 	if !ok || we.Wall != Seccomp || done != "ab" {
 		t.Errorf("%v after %q", err, done)
 	}
-	var got []string
+	got := make([]string, 0, len(p.states))
 	for _, s := range p.states {
 		got = append(got, fmt.Sprintf("%s %v", s.Wall, s.Up))
 	}

@@ -55,7 +55,7 @@ var binary struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if binary.dir != "" {
-		os.RemoveAll(binary.dir)
+		_ = os.RemoveAll(binary.dir)
 	}
 	os.Exit(code)
 }
@@ -66,7 +66,8 @@ func buildWorker(tb testing.TB) string {
 		return path // built by the test that started this one
 	}
 	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "jailtest-"); binary.err != nil {
+		// It outlives the test that is first to need it.
+		if binary.dir, binary.err = os.MkdirTemp("", "jailtest-"); binary.err != nil { //nolint:usetesting // see above
 			return
 		}
 		// Workers run as users that must be able to reach it.
@@ -119,8 +120,7 @@ func fork(tb testing.TB, o order, extra ...uintptr) *worker {
 	tb.Helper()
 	w, err := tryFork(tb, o, extra...)
 	if err != nil {
-		var we *jail.WallError
-		if errors.As(err, &we) {
+		if we, ok := errors.AsType[*jail.WallError](err); ok {
 			tb.Fatalf("forking the worker: %v\nremedy: %s", err, we.Remedy())
 		}
 		tb.Fatalf("forking the worker: %v", err)
@@ -135,17 +135,17 @@ func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(pair[1])
+	defer func() { _ = unix.Close(pair[1]) }()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
+	defer func() { _ = null.Close() }()
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer ew.Close()
+	defer func() { _ = ew.Close() }()
 	b, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -157,8 +157,8 @@ func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 		Sys:   jail.SysProcAttr(a),
 	})
 	if err != nil {
-		er.Close()
-		unix.Close(pair[0])
+		_ = er.Close()
+		_ = unix.Close(pair[0])
 		return nil, &jail.WallError{Wall: jail.Namespaces, Err: err}
 	}
 	if err := unix.SetNonblock(pair[0], true); err != nil {
@@ -170,13 +170,13 @@ func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 	}
 	w.lines = bufio.NewReader(w.conn)
 	w.drain.Go(func() {
-		w.stderr.ReadFrom(er)
-		er.Close()
+		_, _ = w.stderr.ReadFrom(er)
+		_ = er.Close()
 	})
 	tb.Cleanup(func() {
-		syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 		w.wait()
-		w.conn.Close()
+		_ = w.conn.Close()
 	})
 	return w, nil
 }

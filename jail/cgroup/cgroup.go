@@ -64,7 +64,7 @@ type Report struct {
 
 // Unavailable says that this host gives us no groups. The host or the way the
 // supervisor was started is at fault.
-type Unavailable struct {
+type Unavailable struct { //nolint:errname // the name that reads well where it is used
 	Reason string
 	// Remedy is the command or line that would help.
 	Remedy string

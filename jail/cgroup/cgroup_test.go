@@ -28,20 +28,21 @@ func TestMain(m *testing.M) {
 	case "sleep":
 		time.Sleep(time.Minute)
 	case "hog":
-		var hold [][]byte
 		for {
-			b := make([]byte, 1<<20)
+			b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+			if err != nil {
+				os.Exit(3)
+			}
 			for i := 0; i < len(b); i += 4096 {
 				b[i] = 1
 			}
-			hold = append(hold, b)
 		}
 	case "threads":
 		for range 100 {
 			go func() {
 				runtime.LockOSThread()
 				var b [1]byte
-				os.Stdin.Read(b[:])
+				_, _ = os.Stdin.Read(b[:])
 			}()
 		}
 		time.Sleep(time.Minute)
@@ -89,7 +90,7 @@ func start(t *testing.T, g *Group, role string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.Close() })
+	t.Cleanup(func() { _ = in.Close() })
 	c.Stdin = in
 	if d := g.Dir(); d != nil {
 		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(d.Fd())}
@@ -111,7 +112,10 @@ func start(t *testing.T, g *Group, role string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
 	return c
 }
 
@@ -135,7 +139,7 @@ func TestGroup(t *testing.T) {
 	if err := g.Kill(); err != nil {
 		t.Error(err)
 	}
-	c.Wait()
+	_ = c.Wait()
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGKILL {
 		t.Errorf("ended with %v", c.ProcessState)
 	}
@@ -157,7 +161,7 @@ func TestMemoryLimit(t *testing.T) {
 	p := openTest(t, t.TempDir(), nil)
 	g := newGroup(t, p, "hog", someLimits)
 	c := start(t, g, "hog")
-	c.Wait()
+	_ = c.Wait()
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGKILL {
 		t.Errorf("ended with %v", c.ProcessState)
 	}
@@ -173,7 +177,7 @@ func TestPIDsLimit(t *testing.T) {
 	l.PIDs = 12
 	g := newGroup(t, p, "threads", l)
 	c := start(t, g, "threads")
-	c.Wait() // the runtime gives up when it gets no thread
+	_ = c.Wait() // the runtime gives up when it gets no thread
 	if c.ProcessState.ExitCode() != 2 {
 		t.Errorf("ended with %v", c.ProcessState)
 	}
@@ -255,7 +259,7 @@ func TestBusy(t *testing.T) {
 	if err := p.Sweep(); err != nil {
 		t.Error(err)
 	}
-	c.Wait()
+	_ = c.Wait()
 	if _, err := p.New("1", someLimits); err != nil {
 		t.Errorf("after the sweep: %v", err)
 	}
@@ -288,9 +292,9 @@ func TestKillSparesForker(t *testing.T) {
 // crash lets go of everything a supervisor holds, as its death would.
 func crash(p *Parent) {
 	for _, b := range p.trees {
-		b.at.Close()
+		_ = b.at.Close()
 	}
-	p.lock.f.Close()
+	_ = p.lock.f.Close()
 	p.trees, p.lock, p.groups = nil, nil, nil
 }
 
@@ -318,7 +322,7 @@ func TestJanitor(t *testing.T) {
 	crash(lost)
 	var log bytes.Buffer
 	p := openTest(t, dir, slog.New(slog.NewTextHandler(&log, nil)))
-	c.Wait()
+	_ = c.Wait()
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() {
 		t.Errorf("the process of the dead supervisor ended with %v", c.ProcessState)
 	}
@@ -347,7 +351,7 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c.Wait()
+	_ = c.Wait()
 	if _, err := os.Stat(own); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the group is left: %v", err)
 	}
@@ -444,7 +448,9 @@ func TestUser(t *testing.T) {
 	if l, err := os.ReadDir(dir); err != nil || len(l) != 0 {
 		t.Errorf("locks are left: %v, %v", l, err)
 	}
-	os.Remove(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Error(err)
+	}
 }
 
 func BenchmarkNew(b *testing.B) {

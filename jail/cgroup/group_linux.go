@@ -68,7 +68,7 @@ func (p *Parent) add(g *Group) error {
 func (g *Group) make() error {
 	for i := range g.parent.trees {
 		b := &g.parent.trees[i]
-		at := int(b.at.Fd()) //nolint:gosec // a descriptor
+		at := int(b.at.Fd())
 		// An existing one is somebody's leftover, never to be used again.
 		if err := unix.Mkdirat(at, g.name, 0o755); err != nil {
 			return err
@@ -78,11 +78,11 @@ func (g *Group) make() error {
 			return err
 		}
 		g.dirs = append(g.dirs, dir)
-		if err := g.bound(b, int(dir.Fd())); err != nil { //nolint:gosec // a descriptor
+		if err := g.bound(b, int(dir.Fd())); err != nil {
 			return err
 		}
 		if !b.v2 {
-			f, err := openAt(int(dir.Fd()), "tasks", unix.O_WRONLY) //nolint:gosec // a descriptor
+			f, err := openAt(int(dir.Fd()), "tasks", unix.O_WRONLY)
 			if err != nil {
 				return err
 			}
@@ -103,7 +103,8 @@ func (g *Group) bound(b *branch, dir int) error {
 		}
 		keep := g.keeper(s.file)
 		if keep == nil {
-			if err := write(dir, s.file, s.value); err != nil && !(s.optional && errors.Is(err, unix.ENOENT)) {
+			err := write(dir, s.file, s.value)
+			if err != nil && (!s.optional || !errors.Is(err, unix.ENOENT)) {
 				return err
 			}
 			continue
@@ -116,7 +117,7 @@ func (g *Group) bound(b *branch, dir int) error {
 			return err
 		}
 		*keep = f
-		if err := writeBack(int(f.Fd()), s.file, s.value); err != nil { //nolint:gosec // a descriptor
+		if err := writeBack(int(f.Fd()), s.file, s.value); err != nil {
 			return err
 		}
 	}
@@ -172,7 +173,7 @@ func (g *Group) SetMemory(bytes int64) error {
 		if f == nil {
 			continue
 		}
-		if err := writeBack(int(f.Fd()), filepath.Base(f.Name()), pages(bytes)); err != nil { //nolint:gosec // a descriptor
+		if err := writeBack(int(f.Fd()), filepath.Base(f.Name()), pages(bytes)); err != nil {
 			return fmt.Errorf("setting the memory limit of %s: %w", g.name, err)
 		}
 	}
@@ -242,7 +243,7 @@ func (g *Group) Report() (Report, error) {
 	var throttled uint64
 	for i, dir := range g.dirs {
 		b := g.parent.trees[i]
-		at := int(dir.Fd()) //nolint:gosec // a descriptor
+		at := int(dir.Fd())
 		for _, c := range b.controllers {
 			switch {
 			case c == "memory" && b.v2:
@@ -255,10 +256,10 @@ func (g *Group) Report() (Report, error) {
 				ask(&r.PIDsMax)(field(at, "pids.events", "max"))
 			case c == "cpu" && b.v2:
 				ask(&throttled)(field(at, "cpu.stat", "throttled_usec"))
-				r.Throttled = time.Duration(throttled) * time.Microsecond //nolint:gosec // a time
+				r.Throttled = time.Duration(throttled) * time.Microsecond
 			case c == "cpu":
 				ask(&throttled)(field(at, "cpu.stat", "throttled_time"))
-				r.Throttled = time.Duration(throttled) //nolint:gosec // a time
+				r.Throttled = time.Duration(throttled)
 			}
 		}
 	}
@@ -270,5 +271,5 @@ func openAt(at int, name string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
-	return os.NewFile(uintptr(fd), name), nil //nolint:gosec // a descriptor
+	return os.NewFile(uintptr(fd), name), nil
 }

@@ -50,8 +50,8 @@ func (p *Parent) cleanOne(dir, lockPath string) {
 	if err != nil {
 		return // gone meanwhile
 	}
-	defer at.Close()                                                            //nolint:errcheck // read only
-	if err := unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // a descriptor
+	defer at.Close() //nolint:errcheck // read only
+	if err := unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return
 	}
 	entries, err := os.ReadDir(dir)
@@ -62,12 +62,12 @@ func (p *Parent) cleanOne(dir, lockPath string) {
 		if !e.IsDir() {
 			continue
 		}
-		sub, err := openAt(int(at.Fd()), e.Name(), unix.O_DIRECTORY|unix.O_RDONLY) //nolint:gosec // a descriptor
+		sub, err := openAt(int(at.Fd()), e.Name(), unix.O_DIRECTORY|unix.O_RDONLY)
 		if err != nil {
 			continue
 		}
-		err = killAll(int(sub.Fd())) //nolint:gosec // a descriptor
-		sub.Close()                  //nolint:errcheck,gosec // read only
+		err = killAll(int(sub.Fd()))
+		sub.Close() //nolint:errcheck,gosec // read only
 		if err = errors.Join(err, removeDir(filepath.Join(dir, e.Name()))); err != nil {
 			p.log.Warn("removing a left group", "group", filepath.Join(dir, e.Name()), "error", err)
 		}

@@ -33,7 +33,7 @@ func (g *Group) Kill() error {
 	}
 	var errs []error
 	for _, dir := range g.dirs {
-		if err := killAll(int(dir.Fd())); err != nil { //nolint:gosec // a descriptor
+		if err := killAll(int(dir.Fd())); err != nil {
 			errs = append(errs, fmt.Errorf("killing group %s: %w", g.name, err))
 		}
 	}
@@ -140,7 +140,7 @@ func (g *Group) Remove() error {
 func (g *Group) discard() error {
 	var err error
 	for i := range g.dirs {
-		at := int(g.parent.trees[i].at.Fd()) //nolint:gosec // a descriptor
+		at := int(g.parent.trees[i].at.Fd())
 		err = errors.Join(err, retry(func() error { return unix.Unlinkat(at, g.name, unix.AT_REMOVEDIR) }))
 	}
 	if err != nil {

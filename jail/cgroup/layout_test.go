@@ -191,7 +191,10 @@ func inGroup(base, how, controller string) error {
 		if err := c.Start(); err != nil {
 			return err
 		}
-		defer func() { c.Process.Kill(); c.Wait() }()
+		defer func() {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}()
 	}
 	want := []string{controller}
 	if how == "lacking" {

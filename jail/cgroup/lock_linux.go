@@ -29,7 +29,7 @@ func lockFile(path string, flags int) (*lock, error) {
 		if err != nil {
 			return nil, fmt.Errorf("opening a lock: %w", err)
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // a descriptor
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			f.Close() //nolint:errcheck,gosec // nothing was written
 			if errors.Is(err, unix.EWOULDBLOCK) {
 				return nil, errHeld

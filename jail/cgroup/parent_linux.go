@@ -59,7 +59,7 @@ func open(cfg Config, trees []tree) (*Parent, error) {
 		return nil, unavailable(err)
 	}
 	var raw [8]byte
-	rand.Read(raw[:]) //nolint:errcheck // never fails
+	rand.Read(raw[:])
 	p := &Parent{id: hex.EncodeToString(raw[:]), log: cfg.Logger, groups: map[string]*Group{}}
 	p.cpu = !slices.Contains(missing(trees), "cpu")
 	// The lock file first: from the first mkdir on a janitor may come by.
@@ -88,7 +88,7 @@ func newBranch(t tree, name string) (branch, error) {
 		if err := os.Mkdir(b.dir, 0o755); err != nil { //nolint:gosec // as every group
 			return b, fmt.Errorf("making a group: %w", err)
 		}
-		at, err := os.OpenFile(b.dir, unix.O_DIRECTORY|unix.O_RDONLY, 0) //nolint:gosec // ours
+		at, err := os.OpenFile(b.dir, unix.O_DIRECTORY|unix.O_RDONLY, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -96,7 +96,7 @@ func newBranch(t tree, name string) (branch, error) {
 			return b, fmt.Errorf("opening our group: %w", err)
 		}
 		b.at = at
-		if err := unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil && samePlace(at, b.dir) { //nolint:gosec // a descriptor
+		if err := unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil && samePlace(at, b.dir) {
 			if t.v2 {
 				err = enable(b.dir, t.controllers)
 			}

@@ -3,12 +3,11 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
-
-	"math/rand/v2"
 )
 
 // RuntimeDir makes and returns the directory for lock files: /run/cellblock
@@ -26,11 +25,11 @@ func runtimeDir(uid int, xdg, run, temp string) (string, error) {
 	case filepath.IsAbs(xdg):
 		dir = filepath.Join(xdg, "cellblock")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // the environment is ours; what is there is checked below
 		return "", fmt.Errorf("making the runtime directory: %w", err)
 	}
 	// In the temporary directory somebody else may have been first.
-	st, err := os.Lstat(dir)
+	st, err := os.Lstat(dir) //nolint:gosec // this is the check
 	if err != nil {
 		return "", fmt.Errorf("looking at the runtime directory: %w", err)
 	}
