@@ -22,7 +22,7 @@ const maxTokens = 1 << 20
 // no grammar: whether a slash begins a regular expression is told from the
 // token before it.
 func tokensOf(source []byte) []token {
-	l := js.NewLexer(parse.NewInputBytes(bytes.Clone(source)))
+	l := js.NewLexer(parse.NewInputBytes(lexable(source)))
 	var out []token
 	at, newLine := 0, false
 	for len(out) < maxTokens {
@@ -44,6 +44,18 @@ func tokensOf(source []byte) []token {
 		default:
 			out = append(out, token{kind: kind, text: string(text), at: start, newLine: newLine})
 			newLine = false
+		}
+	}
+	return out
+}
+
+// lexable is a copy without the bytes at which the lexer stops: it knows no
+// decorators and takes a zero for the end.
+func lexable(source []byte) []byte {
+	out := bytes.ReplaceAll(source, []byte("@"), []byte(" "))
+	for i, c := range out {
+		if c == 0 {
+			out[i] = ' '
 		}
 	}
 	return out

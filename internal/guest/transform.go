@@ -55,7 +55,7 @@ func transform(source []byte, maybeNameless bool, language ipc.Language) transfo
 func transformFramed(source []byte, called bool, language ipc.Language) transformed {
 	result := api.Transform(framed(source, called), transformOptions(language))
 	if len(result.Errors) > 0 {
-		return transformed{problems: problemsOf(result.Errors)}
+		return transformed{problems: problemsOf(result.Errors, source)}
 	}
 	t := transformed{code: string(result.Code), sourceMap: string(result.Map)}
 	program, err := parseScript(result.Code)
@@ -119,13 +119,18 @@ func transformOptions(language ipc.Language) api.TransformOptions {
 	return o
 }
 
-func problemsOf(messages []api.Message) []problem {
+func problemsOf(messages []api.Message, source []byte) []problem {
+	last := positions{source: source}.lineOf(len(source))
 	out := make([]problem, 0, maxProblems)
 	for _, m := range messages[:min(len(messages), maxProblems)] {
 		p := problem{text: m.Text}
 		if l := m.Location; l != nil && l.Line > 1 {
 			p.line = l.Line - 1
 			p.column = utf16Len(l.LineText[:min(l.Column, len(l.LineText))]) + 1
+		}
+		if p.line > last { // the frame behind the source
+			text, _ := positions{source: source}.line(last)
+			p = problem{line: last, column: utf16Len(string(text)) + 1, text: "Unexpected end of the program"}
 		}
 		out = append(out, p)
 	}
