@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -280,9 +281,10 @@ func plain(b []byte) int {
 		slash := w ^ ones*'\\'
 		// A byte's high bit comes up where it is below 0x20, equal to the
 		// quote, equal to the backslash, or itself 0x80 and more. A borrow
-		// can raise it wrongly, only above a byte that is rightly raised.
-		if (w|(w-ones*0x20)|(quote-ones)|(slash-ones))&high != 0 {
-			break
+		// can raise it wrongly, only above a byte that is rightly raised:
+		// the lowest is right.
+		if stop := (w | (w - ones*0x20) | (quote - ones) | (slash - ones)) & high; stop != 0 {
+			return n + bits.TrailingZeros64(stop)/8
 		}
 		n += 8
 	}

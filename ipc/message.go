@@ -256,7 +256,7 @@ const (
 	FailStack                        // stack overflow that ended the cell
 	FailTrap                         // the engine trapped
 	FailOutput                       // output limit
-	FailSnapshot                     // snapshot limit (answer to Park)
+	FailSnapshot                     // snapshot limit (answer to Park; the VM goes on)
 	FailRestore                      // a snapshot that cannot be loaded
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -210,7 +211,16 @@ func TestEncodeRefusesWhatTheWireCannotCarry(t *testing.T) {
 	for i := range many {
 		many[i] = long[:MaxName]
 	}
-	many = append(many[:0:0], many...)
+	// An address range of that size, without memory.
+	huge, err := unix.Mmap(-1, 0, MaxBlob+1, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Munmap(huge); err != nil {
+			t.Error(err)
+		}
+	}()
 	tests := []struct {
 		name string
 		m    Message
@@ -224,7 +234,7 @@ func TestEncodeRefusesWhatTheWireCannotCarry(t *testing.T) {
 		{name: "calls", m: &Idle{Calls: make([]Call, MaxCalls+1)}},
 		{name: "name", m: &Boot{Waive: []string{long}}},
 		{name: "name that is not UTF-8", m: &Boot{Waive: []string{"a\xff"}}},
-		{name: "blob", m: &Parked{Snapshot: make([]byte, MaxBlob+1)}},
+		{name: "blob", m: &Parked{Snapshot: huge}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
