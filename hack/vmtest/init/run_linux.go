@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxFails bounds the failures of a run that are named; the log has them all.
+const maxFails = 20
+
+// do does one run in a group of its own and prints what came out and how it
+// ended.
+func (r run) do() tally {
+	say("begin name=%s as=%s", r.name, r.as.name)
+	begin := time.Now()
+	var t tally
+	t.err = r.in(fmt.Sprintf("%s-%s", r.as.name, r.name), &t)
+	if t.err == nil {
+		t.err = r.judge(&t)
+	}
+	result := "ok"
+	if t.err != nil {
+		result = "failed"
+	}
+	for _, s := range t.skips {
+		say("skip name=%s as=%s test=%s reason=%q", r.name, r.as.name, s.test, s.reason)
+	}
+	for i, f := range t.fails {
+		if i == maxFails {
+			say("fail name=%s as=%s more=%d", r.name, r.as.name, len(t.fails)-i)
+			break
+		}
+		say("fail name=%s as=%s test=%s", r.name, r.as.name, f)
+	}
+	cause := ""
+	if t.err != nil {
+		cause = t.err.Error()
+	}
+	say("run name=%s as=%s result=%s passed=%d failed=%d skipped=%d seconds=%.1f error=%q",
+		r.name, r.as.name, result, t.passed, len(t.fails), len(t.skips), time.Since(begin).Seconds(), cause)
+	return t
+}
+
+// judge tells what is wrong with a run that exited with 0.
+func (r run) judge(t *tally) error {
+	var errs []error
+	if r.test && t.passed == 0 {
+		errs = append(errs, errors.New("no test passed"))
+	}
+	for _, w := range r.want {
+		if !strings.Contains(t.output.String(), w) {
+			errs = append(errs, fmt.Errorf("the output lacks %q", w))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// in runs the program in the group of that name, which exists as long.
+func (r run) in(group string, t *tally) error {
+	dir, err := newGroup(group, r.as)
+	if err != nil {
+		return fmt.Errorf("make a group: %w", err)
+	}
+	fd, err := os.Open(dir) //nolint:gosec // of our own plan
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the group: %w", err), endGroup(dir))
+	}
+	defer func() { _ = fd.Close() }()
+	output, w, err := os.Pipe()
+	if err != nil {
+		return errors.Join(fmt.Errorf("make a pipe: %w", err), endGroup(dir))
+	}
+	defer func() { _ = output.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+	defer cancel()
+	cmd := r.command(ctx, int(fd.Fd()))
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	_ = w.Close() // the program has its own
+	if err != nil {
+		return errors.Join(fmt.Errorf("start: %w", err), endGroup(dir))
+	}
+	read := make(chan error, 1)
+	go func() { read <- t.read(bufio.NewReader(output), os.Stdout) }()
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("took longer than %v: %w", r.limit, err)
+	}
+	left := endGroup(dir) // whatever still has the pipe is gone after it
+	return errors.Join(err, left, <-read)
+}
+
+func (r run) command(ctx context.Context, group int) *exec.Cmd {
+	argv := r.argv
+	if r.test {
+		// A test that hangs should say where before it is killed.
+		argv = append(slices.Clip(argv), "-test.v", fmt.Sprintf("-test.timeout=%v", r.limit*9/10))
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // of our own plan
+	cmd.Dir = r.dir
+	cmd.Env = append([]string{
+		"PATH=/bin", "TMPDIR=/tmp", "HOME=" + r.as.home(), "USER=" + r.as.name,
+		"XDG_RUNTIME_DIR=" + r.as.runtime(), "CELLBLOCK_TEST_WORKER=/bin/vmworker",
+	}, r.env...)
+	if v, ok := os.LookupEnv("REQUIRE_ALL"); ok {
+		cmd.Env = append(cmd.Env, "REQUIRE_ALL="+v)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: uint32(r.as.id), Gid: uint32(r.as.id)}, //nolint:gosec // an id of our own plan
+		Setsid:     true, UseCgroupFD: true, CgroupFD: group,
+	}
+	return cmd
+}
