@@ -30,9 +30,9 @@ const emptyList = len("[]")
 
 func newOutputList(limits ipc.Limits, used uint64) outputList {
 	return outputList{
-		limit:    int(min(limits.OutputBytes, math.MaxInt32)), //nolint:gosec // bounded
+		limit:    int(min(limits.OutputBytes, math.MaxInt32)),
 		truncate: limits.Truncate,
-		used:     max(int(min(used, math.MaxInt32)), emptyList), //nolint:gosec // bounded
+		used:     max(int(min(used, math.MaxInt32)), emptyList),
 	}
 }
 
@@ -59,7 +59,7 @@ func (o *outputList) add(item []byte) {
 	}
 	o.truncated = true
 	cut := cutItem(item, room)
-	o.omitted += uint64(max(len(item)-len(cut), 0)) //nolint:gosec // not negative
+	o.omitted += uint64(max(len(item)-len(cut), 0))
 	if cut != nil {
 		o.keep(cut)
 	}

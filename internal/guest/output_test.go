@@ -105,7 +105,7 @@ func TestTruncatedOutputStaysBelowLimit(t *testing.T) {
 
 func TestCutObjectIsPrefixOfItsText(t *testing.T) {
 	item := []byte(`{"type":"json","value":{"rows":[1,2,3],"name":"somewhat long, with \"quotes\""}}`)
-	for room := range len(item) {
+	for room := range item {
 		cut := cutItem(item, room)
 		if cut == nil {
 			continue

@@ -284,7 +284,7 @@ func (s *server) done(value *string) ipc.Message {
 		}
 		cut := cutValue(done.Value, limit)
 		done.Truncated = true
-		done.Omitted += uint64(max(len(done.Value)-len(cut), 0)) //nolint:gosec // not negative
+		done.Omitted += uint64(max(len(done.Value)-len(cut), 0))
 		done.Value = cut
 	}
 	return done

@@ -50,6 +50,19 @@ type supervisor struct {
 // serve starts a worker without a jail and takes its receipt.
 func serve(tb testing.TB, boot *ipc.Boot) *supervisor {
 	tb.Helper()
+	s := connect(tb, Jail{})
+	s.write(boot)
+	receipt, ok := s.read().(*ipc.Receipt)
+	if !ok {
+		tb.Fatal("no receipt")
+	}
+	s.receipt = receipt
+	return s
+}
+
+// connect starts a worker that waits for its boot message.
+func connect(tb testing.TB, jail Jail) *supervisor {
+	tb.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(err)
@@ -70,14 +83,10 @@ func serve(tb testing.TB, boot *ipc.Boot) *supervisor {
 		conn: ipc.NewConn(os.NewFile(uintptr(fds[0]), "supervisor"), ipc.Supervisor),
 	}
 	worker := ipc.NewConn(ipc.Descriptor(fds[1]), ipc.Worker)
-	go func() { s.ended <- Serve(testContext, Config{Conn: worker, Image: image, Artifacts: folder}) }() // ends when the test closes its end
+	go func() {
+		s.ended <- Serve(testContext, Config{Conn: worker, Image: image, Artifacts: folder, Jail: jail})
+	}() // ends when the test closes its end
 	tb.Cleanup(s.close)
-	s.write(boot)
-	receipt, ok := s.read().(*ipc.Receipt)
-	if !ok {
-		tb.Fatal("no receipt")
-	}
-	s.receipt = receipt
 	return s
 }
 
@@ -441,6 +450,76 @@ func TestWarm(t *testing.T) {
 	s := serve(t, boot)
 	if done := as[*ipc.Done](t, s.start(`text("a"); return typeof rows`)); string(done.Value) != `"undefined"` || len(s.output) != 1 {
 		t.Errorf("value %s, output %q", done.Value, s.output)
+	}
+}
+
+// The jail is prepared before anything is loaded and sealed after everything.
+func TestJailStandsAroundTheLoading(t *testing.T) {
+	var order []string
+	s := connect(t, Jail{
+		Prepare: func(b *ipc.Boot) error { order = append(order, fmt.Sprint("prepare ", b.DataBytes)); return nil },
+		Seal: func() ([]ipc.Wall, error) {
+			order = append(order, "seal")
+			return []ipc.Wall{{Name: "seccomp", Up: true}}, nil
+		},
+	})
+	boot := testBoot()
+	boot.Gate, boot.Warm, boot.DataBytes = true, true, 7
+	s.write(boot)
+	if m := s.read(); m.Kind() != ipc.KindGate {
+		t.Fatalf("got %v at the gate", m.Kind())
+	}
+	if want := []string{"prepare 7"}; !slices.Equal(order, want) {
+		t.Errorf("before the gate: %q, want %q", order, want)
+	}
+	s.write(&ipc.Go{})
+	receipt := as[*ipc.Receipt](t, s.read())
+	if len(receipt.Walls) != 1 || !receipt.Walls[0].Up || order[len(order)-1] != "seal" {
+		t.Errorf("walls %+v after %q", receipt.Walls, order)
+	}
+	var steps []string
+	for _, step := range receipt.Steps {
+		steps = append(steps, step.Name)
+	}
+	if want := []string{"boot", "prepare", "read", "compile", "instantiate", "warm", "gate", "seal"}; !slices.Equal(steps, want) {
+		t.Errorf("steps %q, want %q", steps, want)
+	}
+}
+
+func TestWorkerThatCannotBeJailedEnds(t *testing.T) {
+	wall := errors.New("no such wall")
+	for name, jail := range map[string]Jail{
+		"prepare": {Prepare: func(*ipc.Boot) error { return wall }},
+		"seal":    {Seal: func() ([]ipc.Wall, error) { return nil, wall }},
+	} {
+		s := connect(t, jail)
+		s.write(testBoot())
+		if m, err := s.conn.Read(nil); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %v, %v, want the end", name, m, err)
+		}
+		if err := <-s.ended; !errors.Is(err, wall) {
+			t.Errorf("%s: worker ended with %v", name, err)
+		}
+		_ = s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// TypeScript positions are right in the worker that a run ends in, which may
+// not be the one that it began in.
+func TestPositionsSurviveARestore(t *testing.T) {
+	s := serve(t, testBoot())
+	start := startOf("interface A { n: number }\n\nconst r: A = await tools.call(\"x\", {});\n\n  throw new Error(\"at line 5\");")
+	start.Language = ipc.TypeScript
+	as[*ipc.Idle](t, s.exchange(start))
+	snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{})).Snapshot
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	failed := as[*ipc.Failed](t, s.exchange(&ipc.Restore{
+		Snapshot: snap, TimeLeft: time.Minute, Limits: testLimits,
+		Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("{}")}},
+	}))
+	if !strings.Contains(failed.Message, "(cell:5:") {
+		t.Errorf("message %q", failed.Message)
 	}
 }
 
