@@ -2,6 +2,7 @@ package jail
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 )
 
@@ -43,7 +44,7 @@ func explain(h host, w Wall, err error) Remedy {
 	case Keyring:
 		r = explainKeyring(h, err)
 	case MDWE:
-		if errors.Is(err, syscall.EINVAL) {
+		if caused(err, syscall.EINVAL) {
 			r = Remedy{"kernel " + h.kernel + " has no memory-deny-write-execute", "boot a kernel of 6.3 or later"}
 		}
 	case SlotUID:
@@ -51,7 +52,7 @@ func explain(h host, w Wall, err error) Remedy {
 			r = Remedy{"the supervisor is an ordinary user and has no other user id to give", "run the supervisor as root"}
 		}
 	case Descriptors:
-		if errors.Is(err, syscall.ENOENT) {
+		if caused(err, syscall.ENOENT) {
 			r = Remedy{"/proc is not mounted", "mount -t proc proc /proc"}
 		}
 	case Seccomp:
@@ -79,9 +80,9 @@ func explainNamespaces(h host, err error) Remedy {
 		return Remedy{"user namespaces are off for ordinary users (kernel.unprivileged_userns_clone=0)", "sudo sysctl kernel.unprivileged_userns_clone=1" + asRoot}
 	case h.maxUserns == "0":
 		return Remedy{"user namespaces are off (user.max_user_namespaces=0)", "sudo sysctl user.max_user_namespaces=15000"}
-	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS):
+	case caused(err, syscall.ENOSPC) || caused(err, syscall.EUSERS):
 		return Remedy{"a limit on namespaces is reached", "raise the sysctls user.max_*_namespaces (now user: " + h.maxUserns + ")"}
-	case errors.Is(err, syscall.EINVAL):
+	case caused(err, syscall.EINVAL):
 		return Remedy{"kernel " + h.kernel + " lacks a kind of namespace, or the supervisor runs inside a chroot", "boot a kernel with user, pid, net, ipc, uts and cgroup namespaces"}
 	case h.container != "":
 		return Remedy{"the supervisor runs in a " + h.container + " container", h.containerRemedy()}
@@ -90,7 +91,7 @@ func explainNamespaces(h host, err error) Remedy {
 }
 
 func explainMounts(h host, err error) Remedy {
-	denied := errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
+	denied := caused(err, syscall.EACCES) || caused(err, syscall.EPERM)
 	switch {
 	case h.uid != 0 && h.apparmorUserns && denied:
 		return explainNamespaces(host{uid: h.uid, apparmorUserns: true}, err)
@@ -102,15 +103,15 @@ func explainMounts(h host, err error) Remedy {
 
 func explainLandlock(h host, err error) Remedy {
 	switch {
-	case errors.Is(err, syscall.EOPNOTSUPP):
+	case caused(err, syscall.EOPNOTSUPP):
 		return Remedy{"Landlock is built into the kernel but off at boot", "add landlock to the lsm= list of the kernel command line, for example lsm=landlock,yama,apparmor,bpf"}
-	case errors.Is(err, syscall.ENOSYS) && h.gvisor:
+	case caused(err, syscall.ENOSYS) && h.gvisor:
 		return Remedy{"gVisor has no Landlock", "run outside gVisor, or waive it: the empty root keeps files away"}
-	case errors.Is(err, syscall.ENOSYS) && h.filtered:
+	case caused(err, syscall.ENOSYS) && h.filtered:
 		return Remedy{"kernel " + h.kernel + " has no Landlock, or the container's system call filter hides it", h.containerRemedy()}
-	case errors.Is(err, syscall.ENOSYS) && h.wsl:
+	case caused(err, syscall.ENOSYS) && h.wsl:
 		return Remedy{"this WSL2 kernel (" + h.kernel + ") has no Landlock", "wsl --update"}
-	case errors.Is(err, syscall.ENOSYS):
+	case caused(err, syscall.ENOSYS):
 		return Remedy{"kernel " + h.kernel + " has no Landlock", "boot a kernel of 5.13 or later with CONFIG_SECURITY_LANDLOCK"}
 	}
 	return Remedy{}
@@ -132,20 +133,23 @@ func explainCgroup(h host, w Wall) Remedy {
 
 func explainKeyring(h host, err error) Remedy {
 	switch {
-	case errors.Is(err, syscall.EDQUOT):
+	case caused(err, syscall.EDQUOT):
 		return Remedy{"the user has as many keys as it may (kernel.keys.maxkeys)", "sudo sysctl kernel.keys.maxkeys=2000"}
-	case errors.Is(err, syscall.EPERM) && h.filtered:
+	case caused(err, syscall.EPERM) && h.filtered:
 		return Remedy{"the container's system call filter forbids keys", h.containerRemedy()}
 	}
 	return Remedy{}
 }
 
 func explainSeccomp(h host, err error) Remedy {
-	switch {
-	case errors.Is(err, syscall.ENOTSUP):
-		return Remedy{"the worker was built with cgo", "build it with CGO_ENABLED=0"}
-	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS):
+	if caused(err, syscall.EINVAL) || caused(err, syscall.ENOSYS) {
 		return Remedy{"kernel " + h.kernel + " has no system call filters with KILL_PROCESS", "boot a kernel of 4.14 or later with CONFIG_SECCOMP_FILTER"}
 	}
 	return Remedy{}
+}
+
+// caused reports whether err is, or ends in the text of, the system error: an
+// error that came from a worker has crossed as text.
+func caused(err error, e syscall.Errno) bool {
+	return err != nil && (errors.Is(err, e) || strings.HasSuffix(err.Error(), ": "+e.Error()))
 }

@@ -107,9 +107,6 @@ func quietRuntime() error {
 	if n, err := strconv.Atoi(os.Getenv("GOMAXPROCS")); err != nil || n < 1 {
 		return errors.New("GOMAXPROCS is not set in the worker's environment, so that its runtime would look for a CPU limit after the seal and be killed")
 	}
-	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); e != 0 {
-		return fmt.Errorf("acting on all threads (the worker must be built with CGO_ENABLED=0): %w", e)
-	}
 	// The poller's descriptors must exist before no more can be made. The
 	// first timer makes them.
 	time.NewTimer(time.Hour).Stop()
@@ -144,11 +141,17 @@ func (p *Prepared) checkMemory() (string, error) {
 	return fmt.Sprintf("data limit %d bytes", n), nil
 }
 
+// errCgo says that the runtime cannot act on all threads.
+var errCgo = errors.New("the worker was built with cgo, so that its runtime cannot act on all threads: build it with CGO_ENABLED=0")
+
 // allThreads makes one system call on every thread.
 func allThreads(nr, a, b, c uintptr) error {
 	_, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, 0, 0, 0)
-	if errno != 0 {
-		return errno
+	switch errno {
+	case 0:
+		return nil
+	case unix.ENOTSUP:
+		return errCgo
 	}
-	return nil
+	return errno
 }

@@ -209,6 +209,7 @@ func TestProbesRefused(t *testing.T) {
 			t.Errorf("answered %q, want %q", got[i], want)
 		}
 	}
+	asUser(t)
 }
 
 // TestProbesInner tries every way out without the filter, so that the walls
@@ -224,6 +225,7 @@ func TestProbesInner(t *testing.T) {
 			}
 		})
 	}
+	asUser(t)
 }
 
 // TestInt80 enters the kernel by its 32-bit door, whose calls have other
@@ -231,5 +233,32 @@ func TestProbesInner(t *testing.T) {
 func TestInt80(t *testing.T) {
 	if got := attempt(t, order{Do: []string{"int80"}}); got != sigsys && got != "not here" {
 		t.Errorf("answered %q", got)
+	}
+}
+
+// TestRace seals while threads come and go: none of them escapes.
+func TestRace(t *testing.T) {
+	for range 5 {
+		if got := attempt(t, order{Race: true, Deny: "errno", Do: []string{"race"}}); got != "ok" {
+			t.Error(got)
+		}
+	}
+	// The same with the killing filter: the first look kills.
+	w := fork(t, order{Race: true})
+	if r, err := w.read(); err != nil {
+		if w.end() != sigsys {
+			t.Errorf("ended with %s", w.end())
+		}
+	} else if r.Error != "" {
+		t.Error(r.Error)
+	}
+}
+
+// TestEnvironment shows that the worker gets what its parent gives it and no
+// more.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "planted")
+	if got := attempt(t, order{Do: []string{"environment"}}); got != "GOMAXPROCS=2" {
+		t.Errorf("the environment is %q", got)
 	}
 }

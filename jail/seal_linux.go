@@ -106,53 +106,50 @@ func insideNamespaces() (string, error) {
 	return "user, pid, net, ipc, uts, mount and cgroup; one id", nil
 }
 
-// ucountFiles bound the namespaces that can be made below this one.
-func ucountFiles() []string {
-	kinds := []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
-	for i, k := range kinds {
-		kinds[i] = "/proc/sys/user/max_" + k + "_namespaces"
+// ucounts calls do for each file that bounds the namespaces which can be made
+// below this one, open with the flags.
+func ucounts(flags int, do func(fd int) error) error {
+	dir, err := unix.Open("/proc/sys/user", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening /proc/sys/user: %w", err)
 	}
-	return kinds
-}
-
-func forbidNamespaces() error {
-	for _, f := range ucountFiles() {
-		fd, err := unix.Open(f, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	defer unix.Close(dir) //nolint:errcheck // read only
+	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		file := "max_" + kind + "_namespaces"
+		fd, err := unix.Openat(dir, file, flags|unix.O_CLOEXEC, 0)
 		if errors.Is(err, unix.ENOENT) {
 			continue // a kind this kernel does not have
 		}
-		if err != nil {
-			return fmt.Errorf("opening %s: %w", f, err)
+		if err == nil {
+			err = do(fd)
+			_ = unix.Close(fd) // read, or read back
 		}
-		_, err = unix.Write(fd, []byte("0"))
-		_ = unix.Close(fd) // the read back tells
 		if err != nil {
-			return fmt.Errorf("writing %s: %w", f, err)
+			return fmt.Errorf("the limit %s: %w", file, err)
 		}
 	}
 	return nil
 }
 
+func forbidNamespaces() error {
+	return ucounts(unix.O_WRONLY, func(fd int) error {
+		_, err := unix.Write(fd, []byte("0"))
+		return err
+	})
+}
+
 func namespacesForbidden() (string, error) {
-	var buf [16]byte
-	for _, f := range ucountFiles() {
-		fd, err := unix.Open(f, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("opening %s: %w", f, err)
-		}
+	return "no namespace can be made below", ucounts(unix.O_RDONLY, func(fd int) error {
+		var buf [24]byte
 		n, err := unix.Read(fd, buf[:])
-		_ = unix.Close(fd) // read only
 		if err != nil {
-			return "", fmt.Errorf("reading %s: %w", f, err)
+			return err
 		}
 		if got := string(bytes.TrimSpace(buf[:n])); got != "0" {
-			return "", fmt.Errorf("%s is %s and not 0", f, got)
+			return fmt.Errorf("it is %s and not 0", got)
 		}
-	}
-	return "no namespace can be made below", nil
+		return nil
+	})
 }
 
 // kernelAtLeast compares the running kernel's version. An unreadable one is

@@ -32,6 +32,7 @@ type order struct {
 	Gate      bool        `json:",omitempty"`
 	Open      string      `json:",omitempty"`
 	Loose     bool        `json:",omitempty"`
+	Race      bool        `json:",omitempty"`
 	Do        []string    `json:",omitempty"`
 	Target    int         `json:",omitempty"`
 	Seconds   int         `json:",omitempty"`
@@ -120,9 +121,7 @@ func fork(tb testing.TB, o order, extra ...uintptr) *worker {
 	tb.Helper()
 	w, err := tryFork(tb, o, extra...)
 	if err != nil {
-		if we, ok := errors.AsType[*jail.WallError](err); ok {
-			tb.Fatalf("forking the worker: %v\nremedy: %s", err, we.Remedy())
-		}
+		requireWall(tb, err)
 		tb.Fatalf("forking the worker: %v", err)
 	}
 	return w
@@ -195,6 +194,9 @@ func (w *worker) read() (report, error) {
 func (w *worker) sealed() []jail.State {
 	w.tb.Helper()
 	r, err := w.read()
+	if r.Wall != "" {
+		requireWall(w.tb, &jail.WallError{Wall: r.Wall, Err: errors.New(r.Error)})
+	}
 	if err != nil || r.Error != "" {
 		w.tb.Fatalf("sealing: %v %s", err, r.Error)
 	}
@@ -249,6 +251,16 @@ func require(tb testing.TB, err error) {
 		tb.Fatalf("REQUIRE_ALL is set and the host cannot: %v", err)
 	}
 	tb.Skipf("the host cannot: %v", err)
+}
+
+// requireWall skips where a wall cannot be raised for a reason that is known of
+// the host. A wall that is missing for no such reason is a failure.
+func requireWall(tb testing.TB, err error) {
+	tb.Helper()
+	we, ok := errors.AsType[*jail.WallError](err)
+	if ok && jail.Explain(we.Wall, we.Err).Reason != "" {
+		require(tb, fmt.Errorf("%w; %s", err, we.Remedy()))
+	}
 }
 
 // asUser runs the named test again as an ordinary user.

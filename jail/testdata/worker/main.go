@@ -25,6 +25,8 @@ type order struct {
 	Open string
 	// Loose leaves a writable and executable mapping behind.
 	Loose bool
+	// Race makes threads all the time while the jail is sealed.
+	Race bool
 	// Do is what to do once sealed and released.
 	Do []string
 	// Target is the pid of a process outside, which must be out of reach.
@@ -63,10 +65,14 @@ func main() {
 		say(report{})
 		await()
 	}
+	if o.Race {
+		startRace()
+	}
 	states, err := p.Seal()
 	if err != nil {
 		fail(err)
 	}
+	sealed.Store(true)
 	say(report{States: states})
 	await()
 	var results []string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -223,6 +224,10 @@ func do(name string, o order) string {
 		return strings.Join(names, " ")
 	case name == "soak":
 		return soak(o.Seconds)
+	case name == "race":
+		return raced()
+	case name == "environment":
+		return strings.Join(os.Environ(), " ")
 	case name == "int80":
 		return int80()
 	case strings.HasPrefix(name, "die-"):
