@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,6 +208,28 @@ func TestServerThatDiesComesBack(t *testing.T) {
 	}
 	if r, err := call(t.Context(), echo, `{}`); err != nil {
 		t.Errorf("after the restart: %s, %v", r.Value, err)
+	}
+}
+
+func TestKeeperThatDiesIsReplaced(t *testing.T) {
+	t.Parallel()
+	u, _ := one(t, self(t, "good"))
+	echo := echoOf(t, u)
+	u.mu.Lock()
+	keeper := u.keeper
+	u.mu.Unlock()
+	if err := syscall.Kill(keeper.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-keeper.Done()
+	// The servers end with their keeper; a call waits for the next ones.
+	for range 2 {
+		if _, err := call(t.Context(), echo, `{}`); err == nil {
+			break
+		}
+	}
+	if _, err := call(t.Context(), echo, `{}`); err != nil {
+		t.Errorf("under the new keeper: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -64,17 +65,25 @@ func colourOf(s cellblock.WallStatus) string {
 }
 
 func (a *app) printReport(r cellblock.Report) error {
-	table := tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	for _, w := range r.Walls {
-		// The colour goes around the whole line: inside a cell it would count
-		// as its width.
-		line := fmt.Sprintf("%s\t%s\t%s", w.Wall, w.Status, w.How)
-		if _, err := fmt.Fprintln(table, line); err != nil {
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", w.Wall, w.Status, w.How); err != nil {
 			return err
 		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	// The colour goes around the whole line: inside a cell it would count as
+	// a part of its width.
+	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		if i < len(r.Walls) && r.Walls[i].Status != cellblock.WallStanding {
+			line = a.paint(a.out, colourOf(r.Walls[i].Status), line)
+		}
+		if err := a.printLine(strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
 	}
 	for _, w := range r.Walls {
 		if w.Status != cellblock.WallMissing {

@@ -101,7 +101,7 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 	if err != nil {
 		return a.noHost(err, f.json)
 	}
-	defer h.closeInto(&err)
+	defer h.closeInto(ctx, &err)
 	if err := h.up.Start(ctx); err != nil {
 		return a.noHost(unavailable(err), f.json)
 	}

@@ -51,16 +51,16 @@ func (s *settings) newHost(warm int) (*host, error) {
 }
 
 // close ends everything, the servers too.
-func (h *host) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func (h *host) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return errors.Join(h.sup.Close(), h.up.Close(ctx))
 }
 
 // closeInto closes and reports what would not end, unless there is an error
 // already.
-func (h *host) closeInto(err *error) {
-	if cerr := h.close(); cerr != nil {
+func (h *host) closeInto(ctx context.Context, err *error) {
+	if cerr := h.close(ctx); cerr != nil {
 		h.logs.Error("not everything ended", "reason", cerr)
 		if *err == nil {
 			*err = failed(cerr)

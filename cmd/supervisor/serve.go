@@ -43,7 +43,7 @@ func (a *app) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer h.closeInto(&err)
+	defer h.closeInto(ctx, &err)
 	if err := h.up.Start(ctx); err != nil {
 		return unavailable(err)
 	}

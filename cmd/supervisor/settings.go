@@ -152,11 +152,21 @@ func newLogger(w io.Writer, format string, options *slog.HandlerOptions) (*slog.
 // minSecret is the length from which a value of the environment is masked.
 const minSecret = 6
 
+// isPath says that a value names something in the file system, which is worth
+// reading in a log.
+func isPath(s string) bool {
+	if !filepath.IsAbs(s) {
+		return false
+	}
+	_, err := os.Lstat(s)
+	return err == nil
+}
+
 // masking hides in every log line what came out of the environment.
 func masking(secrets []string) func([]string, slog.Attr) slog.Attr {
 	var pairs []string
 	for _, s := range secrets {
-		if len(s) >= minSecret {
+		if len(s) >= minSecret && !isPath(s) {
 			pairs = append(pairs, s, "[masked]")
 		}
 	}

@@ -39,7 +39,7 @@ func (a *app) surface(ctx context.Context, p cellblock.Provider, asJSON bool) (e
 	if err != nil {
 		return err
 	}
-	defer h.closeInto(&err)
+	defer h.closeInto(ctx, &err)
 	if err := h.up.Start(ctx); err != nil {
 		return unavailable(err)
 	}

@@ -171,7 +171,7 @@ func TestSDKClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var names []string
+			names := make([]string, 0, len(list.Tools))
 			for _, tool := range list.Tools {
 				names = append(names, tool.Name)
 			}
