@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,6 +177,27 @@ func seal(boot *ipc.Boot) ([]ipc.Wall, error) {
 	return walls, err
 }
 
+// withoutCgo is this test binary in the only way in which it can be jailed.
+func withoutCgo(t *testing.T, self string) string {
+	t.Helper()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("no build information")
+	}
+	for _, s := range info.Settings {
+		if s.Key == "CGO_ENABLED" && s.Value == "0" {
+			return self
+		}
+	}
+	plain := filepath.Join(t.TempDir(), "pool.test")
+	cmd := exec.Command("go", "test", "-c", "-o", plain, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the test binary without cgo: %v: %s", err, out)
+	}
+	return plain
+}
+
 // TestDeniedCall has a worker that breaks out of its engine and meets the
 // filter.
 func TestDeniedCall(t *testing.T) {
@@ -182,6 +205,7 @@ func TestDeniedCall(t *testing.T) {
 		skip(t, "not root: the policy of these tests waives walls")
 	}
 	cfg := selfAsWorker(t, "denied")
+	cfg.Worker = withoutCgo(t, cfg.Worker)
 	rec := &recorder{}
 	ps := opened(t, cfg)
 	p, err := New(Config{Starter: ps, Warm: 1, Max: 1, Logger: slog.New(rec)})
@@ -194,9 +218,6 @@ func TestDeniedCall(t *testing.T) {
 		}
 	}()
 	if err := p.Start(t.Context()); err != nil {
-		if strings.Contains(err.Error(), "CGO_ENABLED=0") {
-			t.Skip("this test binary has cgo and cannot be jailed; the run without covers it")
-		}
 		t.Fatal(err)
 	}
 	l := acquire(t, p, Want{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -158,6 +159,13 @@ func (s *fakeStarter) Start(ctx context.Context) (Worker, error) {
 	s.all = append(s.all, w)
 	s.mu.Unlock()
 	return w, nil
+}
+
+// workers are those made so far.
+func (s *fakeStarter) workers() []*fakeWorker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
 }
 
 // starterFunc makes a starter of a function.

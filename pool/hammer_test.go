@@ -46,9 +46,8 @@ func TestHammer(t *testing.T) {
 						return
 					case <-time.After(time.Millisecond):
 					}
-					s.mu.Lock()
-					w := s.all[rand.IntN(len(s.all))]
-					s.mu.Unlock()
+					all := s.workers()
+					w := all[rand.IntN(len(all))]
 					w.dieOnce.Do(func() { w.die(Exit{Known: true, Status: syscall.WaitStatus(9), Syscall: -1}) })
 				}
 			}()

@@ -337,7 +337,7 @@ func TestDeathIsClassified(t *testing.T) {
 				p := started(t, Config{Starter: s, Warm: 1, Logger: slog.New(rec)})
 				l := acquire(t, p, Want{})
 				defer l.Release()
-				time.AfterFunc(time.Second, func() { s.all[0].die(c.exit) })
+				time.AfterFunc(time.Second, func() { s.workers()[0].die(c.exit) })
 				_, err := l.Turn(t.Context(), &ipc.Start{Source: []byte("loop")}, plenty, nil)
 				endError(t, err, c.end)
 				if err != nil && !strings.Contains(err.Error(), c.text) {
@@ -361,7 +361,7 @@ func TestDeathWhileIdle(t *testing.T) {
 		s := &fakeStarter{answer: honest}
 		p := started(t, Config{Starter: s, Warm: 2})
 		synctest.Wait()
-		s.all[0].die(Exit{Known: true, Status: 9, Syscall: -1})
+		s.workers()[0].die(Exit{Known: true, Status: 9, Syscall: -1})
 		synctest.Wait()
 		if got := p.Stats(); got.Ready != 2 || got.Ends[EndCrash] != 1 || got.Spawns != 3 {
 			t.Errorf("stats %+v", got)
@@ -369,7 +369,7 @@ func TestDeathWhileIdle(t *testing.T) {
 		l := acquire(t, p, Want{})
 		defer l.Release()
 		run(t, l, "idle")
-		for _, w := range s.all {
+		for _, w := range s.workers() {
 			if w.id == l.Info().ID {
 				w.die(Exit{Known: true, Status: 9, Syscall: -1})
 			}

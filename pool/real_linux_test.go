@@ -348,7 +348,8 @@ func TestRealSpawnerKilled(t *testing.T) {
 	defer l.Release()
 	onePlusTwo(t, l)
 	for range 3 { // one after the other, each as soon as it is there
-		if spawner, err = ps.spawnerNow(t.Context()); err != nil {
+		spawner, err := ps.spawnerNow(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := syscall.Kill(spawner.PID(), syscall.SIGKILL); err != nil {
@@ -482,7 +483,7 @@ func openFiles(t *testing.T) string {
 	var b strings.Builder
 	for _, f := range list {
 		to, err := os.Readlink("/proc/self/fd/" + f.Name())
-		if err != nil || strings.HasPrefix(to, "anon_inode:") || strings.HasPrefix(to, "/proc/") {
+		if err != nil || strings.HasPrefix(to, "anon_inode:[event") || strings.HasPrefix(to, "/proc/") {
 			continue
 		}
 		fmt.Fprintln(&b, to)
