@@ -113,17 +113,22 @@ func (p *Processes) openWalls() error {
 			Wall: jail.SlotUID, Err: errors.New("only root can give each worker a user id of its own"),
 		}}
 	}
-	p.parent, err = cgroup.Open(cgroup.Config{
-		RuntimeDir: p.runtimeDir, CPUOptional: p.cfg.Jail.Waived(jail.CPU), Logger: p.log,
-	})
-	if err == nil {
-		return nil
-	}
-	if !p.cfg.Jail.Waived(jail.Cgroup) {
+	return p.openGroups()
+}
+
+func (p *Processes) openGroups() error {
+	parent, err := cgroup.Open(cgroup.Config{RuntimeDir: p.runtimeDir, CPUOptional: true, Logger: p.log})
+	switch {
+	case err == nil && !parent.HasCPU() && !p.cfg.Jail.Waived(jail.CPU):
+		err = errors.Join(errors.New("our own control group gives us no cpu controller"), parent.Close())
+		return &StartError{Wall: jail.CPU, Err: &jail.WallError{Wall: jail.CPU, Err: err}}
+	case err == nil:
+		p.parent = parent
+	case !p.cfg.Jail.Waived(jail.Cgroup):
 		return &StartError{Wall: jail.Cgroup, Err: err}
+	default:
+		p.log.Warn("no cgroups (waived): memory is bounded by a data limit and a watchdog", "error", err)
 	}
-	p.parent = nil
-	p.log.Warn("no cgroups (waived): memory is bounded by a data limit and a watchdog", "error", err)
 	return nil
 }
 
