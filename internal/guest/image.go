@@ -50,10 +50,7 @@ func makeImage(e *Engine, prelude []byte) (mem []byte, stackPointer uint32, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	vm := &VM{
-		engine: e, arena: a, host: silent{}, random: imageRandom,
-		now: func() time.Time { return imageTime },
-	}
+	vm := imageVM(e, a)
 	defer func() { err = errors.Join(err, vm.Close()) }()
 	code, err := compilePrelude(e, prelude)
 	if err != nil {
@@ -68,6 +65,14 @@ func makeImage(e *Engine, prelude []byte) (mem []byte, stackPointer uint32, err 
 	// What calls have left on the stack is of no use to anybody.
 	clear(mem[osPageBytes:stackPointer])
 	return mem, stackPointer, nil
+}
+
+// imageVM is a VM whose world is the same every time.
+func imageVM(e *Engine, a *arena) *VM {
+	vm := newVM(e, a, silent{})
+	vm.now = func() time.Time { return imageTime }
+	vm.random = imageRandom
+	return vm
 }
 
 // silent is the host while an image is made: a prelude that calls out before
@@ -101,7 +106,7 @@ func compilePrelude(e *Engine, prelude []byte) (code []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	vm := &VM{engine: e, arena: a, host: silent{}, random: imageRandom, now: func() time.Time { return imageTime }}
+	vm := imageVM(e, a)
 	defer func() { err = errors.Join(err, vm.Close()) }()
 	if err := vm.newRuntime(); err != nil {
 		return nil, err
@@ -171,8 +176,9 @@ func (vm *VM) exercise() error {
 
 // Sizes of the blocks that fill the holes of a base image.
 const (
-	largestPlug = 64 << 10
-	keptPlug    = 2 << 10
+	largestPlug  = 64 << 10
+	keptPlug     = 2 << 10
+	smallestPlug = 16
 	// largestSlot is the largest block that the engine's allocator takes
 	// from a shared arena. One new arena of each size is in the image, as an
 	// arena begins as a list of numbers, which no snapshot should hold.
@@ -189,16 +195,8 @@ const (
 func (vm *VM) plugHoles() {
 	whole := vm.arena.mem
 	vm.arena.mem = whole[:vm.memory().Size()] // nothing may grow
-	var large []uint32
-	for size := uint32(largestPlug); size >= 16; size /= 2 {
-		for at := vm.leaf("wasm_malloc", uint64(size)); at != 0; at = vm.leaf("wasm_malloc", uint64(size)) {
-			b, _ := vm.memory().Read(at, size)
-			clear(b)
-			if size >= keptPlug {
-				large = append(large, at)
-			}
-		}
-	}
+	large := vm.fillHoles(largestPlug, keptPlug)
+	vm.fillHoles(keptPlug/2, smallestPlug)
 	runtime := uint64(vm.leaf("qjs_get_runtime_ptr"))
 	for size := uint32(keptPlug); size >= 8; size -= 8 {
 		for at := vm.leaf("js_malloc_rt", runtime, uint64(size)); at != 0; at = vm.leaf("js_malloc_rt", runtime, uint64(size)) {
@@ -216,6 +214,31 @@ func (vm *VM) plugHoles() {
 	vm.leaf("wasm_free", uint64(vm.leaf("wasm_malloc", roomBytes)))
 }
 
+// fillHoles takes all free blocks between two sizes, as zeros.
+func (vm *VM) fillHoles(largest, smallest uint32) []uint32 {
+	var taken []uint32
+	for size := largest; size >= smallest; size /= 2 {
+		for at := vm.leaf("wasm_malloc", uint64(size)); at != 0; at = vm.leaf("wasm_malloc", uint64(size)) {
+			b, _ := vm.memory().Read(at, size)
+			clear(b)
+			taken = append(taken, at)
+		}
+	}
+	return taken
+}
+
+// scrub collects garbage and makes the larger free blocks zeros, so that a
+// snapshot holds what lives and little else.
+func (vm *VM) scrub() {
+	vm.run("qjs_run_gc")
+	whole := vm.arena.mem
+	vm.arena.mem = whole[:vm.memory().Size()] // nothing may grow
+	defer func() { vm.arena.mem = whole }()
+	for _, at := range vm.fillHoles(largestPlug, keptPlug) {
+		vm.leaf("wasm_free", uint64(at))
+	}
+}
+
 // loadPrelude evaluates the prelude, hands it the native functions and keeps
 // the functions that it returns.
 func (vm *VM) loadPrelude(prelude []byte) error {
@@ -227,7 +250,7 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 	if err != nil {
 		return err
 	}
-	vm.leaf("wasm_free", uint64(code))
+	vm.release(code, prelude)
 	native := handle(vm.leaf("qjs_new_object"))
 	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeFits} {
 		at, ok := vm.allocate([]byte(name))
@@ -235,7 +258,7 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 			return vm.outOfMemory()
 		}
 		fn := vm.leaf("qjs_new_host_function", uint64(at), uint64(len(name)), 0)
-		vm.leaf("wasm_free", uint64(at))
+		vm.release(at, []byte(name))
 		vm.leaf("qjs_set_prop_string", uint64(native), vm.cstring(strings.TrimPrefix(name, "native.")), uint64(fn))
 		vm.free(handle(fn))
 	}
@@ -270,11 +293,11 @@ func (vm *VM) timeOrigins() (plain, boxed uint32, err error) {
 	}
 	mem, _ := vm.memory().Read(0, vm.memory().Size())
 	pattern := binary.LittleEndian.AppendUint64(nil, want-boxedNumber)
-	at := bytes.Index(mem, pattern)
-	if at < 0 || bytes.LastIndex(mem, pattern) != at {
+	at := max(bytes.Index(mem, pattern), 0)
+	if at == 0 || bytes.LastIndex(mem, pattern) != at {
 		return 0, 0, fmt.Errorf("no single value of performance.timeOrigin: %w", ErrWrongEngine)
 	}
-	return plain, uint32(at), nil
+	return plain, uint32(at), nil //nolint:gosec // an address in the memory
 }
 
 // openImage keeps a view of a base image. Its digest is the supervisor's word,
@@ -305,7 +328,8 @@ func NewVM(e *Engine, image *Image, memoryBytes uint64, h host) (*VM, error) {
 	if err != nil {
 		return nil, err
 	}
-	vm := &VM{engine: e, arena: a, image: image, host: h, now: time.Now, random: randomBytes}
+	vm := newVM(e, a, h)
+	vm.image = image
 	if err := vm.recreate(); err != nil {
 		return nil, errors.Join(err, vm.Close())
 	}
@@ -330,7 +354,7 @@ func (vm *VM) Reset() error {
 // recreate puts a new instance over the memory.
 func (vm *VM) recreate() error {
 	if vm.mod != nil {
-		if err := vm.mod.Close(vm.context()); err != nil {
+		if err := vm.mod.Close(vm.ctx); err != nil {
 			return fmt.Errorf("close instance: %w", err)
 		}
 		if err := vm.arena.discard(); err != nil {

@@ -18,6 +18,8 @@ const (
 	textOutput   = "code mode output limit exceeded"
 	textSnapshot = "code mode snapshot limit exceeded"
 	textRestore  = "code mode snapshot cannot be restored"
+	textMemory   = "InternalError: out of memory"
+	textStack    = "RangeError: Maximum call stack size exceeded"
 	textStuck    = "pending without host work"
 	textTrap     = "the engine trapped"
 	textPending  = "too many pending code mode tool calls"
@@ -177,6 +179,11 @@ func (s *server) deliverOne(settled *ipc.Settled) error {
 	return s.vm.runJobs()
 }
 
+func (s *server) encode(maxBytes uint64) ([]byte, error) {
+	vm := s.vm
+	return snapshot.Encode(s.identity(), vm.stackPointer(), vm.image.bytes, vm.arena.mem[:vm.memory().Size()], maxBytes)
+}
+
 // park stores the VM. Over the limit the VM stays as it is.
 func (s *server) park(m *ipc.Park) ipc.Message {
 	vm := s.vm
@@ -186,9 +193,15 @@ func (s *server) park(m *ipc.Park) ipc.Message {
 		s.lost = err
 		return nil
 	}
-	snap, err := snapshot.Encode(s.identity(), vm.stackPointer(), vm.image.bytes,
-		vm.arena.mem[:vm.memory().Size()], m.MaxBytes)
+	snap, err := s.encode(m.MaxBytes)
+	if errors.Is(err, snapshot.ErrTooLarge) {
+		// Collecting costs more than it saves where little is garbage.
+		vm.scrub()
+		snap, err = s.encode(m.MaxBytes)
+	}
 	switch {
+	case vm.broken != nil:
+		return s.fault(vm.broken)
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return &ipc.Failed{Failure: ipc.FailSnapshot, Message: textSnapshot, Started: true, Stats: s.stats()}
 	case err != nil:
@@ -309,8 +322,10 @@ func (s *server) fault(err error) ipc.Message {
 		return s.failed(f.kind, textTimeout, "")
 	case ipc.FailTrap:
 		return s.failed(f.kind, textTrap, "")
-	case ipc.FailMemory, ipc.FailStack:
-		return s.failed(f.kind, f.Error(), "")
+	case ipc.FailMemory:
+		return s.failed(f.kind, textMemory, "")
+	case ipc.FailStack:
+		return s.failed(f.kind, textStack, "")
 	default:
 		return s.failed(f.kind, s.run.cell.ErrorText(f.Error(), f.stack), "")
 	}

@@ -395,6 +395,28 @@ func TestSnapshotLimit(t *testing.T) {
 	}
 }
 
+// Garbage does not count against the limit of a snapshot.
+func TestSnapshotLeavesGarbageOut(t *testing.T) {
+	s := serve(t, testBoot())
+	as[*ipc.Idle](t, s.start(`
+		let seed = 1;
+		const noise = () => Uint8Array.from({length: 20000}, () => (seed = seed * 16807 % 2147483647) & 255);
+		let kept = []; for (let i = 0; i < 100; i++) kept.push(noise());
+		for (let i = 0; i < 100; i++) { const a = {i}; a.self = a; }
+		kept = kept.slice(0, 1);
+		await tools.call("x", {}); return kept[0].length`))
+	snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{MaxBytes: 200 << 10})).Snapshot
+	t.Logf("snapshot of %d bytes", len(snap))
+	as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	done := as[*ipc.Done](t, s.exchange(&ipc.Restore{
+		Snapshot: snap, TimeLeft: time.Minute, Limits: testLimits,
+		Batch: []ipc.Settled{{ID: 1, OK: true, Value: []byte("1")}},
+	}))
+	if string(done.Value) != "20000" {
+		t.Errorf("value %s", done.Value)
+	}
+}
+
 func TestRestoreRefusesDamage(t *testing.T) {
 	s := serve(t, testBoot())
 	as[*ipc.Idle](t, s.start(`await tools.call("x", {}); return "restored"`))
@@ -477,7 +499,7 @@ func TestJailStandsAroundTheLoading(t *testing.T) {
 	if len(receipt.Walls) != 1 || !receipt.Walls[0].Up || order[len(order)-1] != "seal" {
 		t.Errorf("walls %+v after %q", receipt.Walls, order)
 	}
-	var steps []string
+	steps := make([]string, 0, len(receipt.Steps))
 	for _, step := range receipt.Steps {
 		steps = append(steps, step.Name)
 	}

@@ -46,6 +46,7 @@ type VM struct {
 	image  *Image // nil while the image itself is made
 	host   host
 	mod    api.Module
+	ctx    context.Context //nolint:containedctx // the engine hands it to our host functions, which find the VM in it
 	// leaves are functions that never run guest code, so that they can be
 	// called from inside host functions. The others are looked up for each
 	// call and dropped after it: their machine stack grows with the guest's
@@ -64,9 +65,11 @@ type VM struct {
 
 type vmKey struct{}
 
-// context carries the VM to the host functions that it calls.
-func (vm *VM) context() context.Context {
-	return context.WithValue(context.Background(), vmKey{}, vm)
+// newVM makes a VM without an instance.
+func newVM(e *Engine, a *arena, h host) *VM {
+	vm := &VM{engine: e, arena: a, host: h, now: time.Now, random: randomBytes}
+	vm.ctx = context.WithValue(context.Background(), vmKey{}, vm)
+	return vm
 }
 
 // instantiate makes a new module instance over the arena.
@@ -74,7 +77,7 @@ func (vm *VM) instantiate() error {
 	vm.broken, vm.stopped, vm.interrupted = nil, false, false
 	vm.leaves = make(map[string]api.Function, 32)
 	vm.arena.high = 0
-	ctx := experimental.WithMemoryAllocator(vm.context(),
+	ctx := experimental.WithMemoryAllocator(vm.ctx,
 		experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return vm.arena }))
 	mod, err := vm.engine.runtime.InstantiateModule(ctx, vm.engine.module,
 		wazero.NewModuleConfig().WithName("").WithStartFunctions())
@@ -138,8 +141,9 @@ func (vm *VM) invoke(fn api.Function, name string, args []uint64) uint64 {
 		vm.broken = &fault{kind: ipc.FailTrap, cause: fmt.Errorf("engine without %s: %w", name, ErrWrongEngine)}
 		return 0
 	}
-	results, err := fn.Call(vm.context(), args...)
-	if err != nil {
+	var stack [6]uint64 // parameters, then the result
+	copy(stack[:], args)
+	if err := fn.CallWithStack(vm.ctx, stack[:]); err != nil {
 		vm.broken = &fault{kind: ipc.FailTrap, cause: err}
 		// The engine's own stack guard comes first, except in code that
 		// does not look at it.
@@ -148,10 +152,7 @@ func (vm *VM) invoke(fn api.Function, name string, args []uint64) uint64 {
 		}
 		return 0
 	}
-	if len(results) == 0 {
-		return 0
-	}
-	return results[0]
+	return stack[0]
 }
 
 // setLimits bounds the QuickJS heap and sets the stack guard.
@@ -171,7 +172,7 @@ func (vm *VM) eval(source []byte, file string) (handle, error) {
 	}
 	name := vm.cstring(file)
 	value := vm.run("qjs_eval", uint64(code), uint64(len(source)), name, 0)
-	vm.leaf("wasm_free", uint64(code))
+	vm.release(code, source)
 	return vm.checked(handle(value))
 }
 
@@ -304,6 +305,15 @@ func (vm *VM) allocate(b []byte) (uint32, bool) {
 	return at, true
 }
 
+// release frees what allocate made of b. It leaves zeros, which a snapshot need
+// not hold.
+func (vm *VM) release(at uint32, b []byte) {
+	if old, ok := vm.memory().Read(at, uint32(len(b))); ok { //nolint:gosec // the length of an allocation
+		clear(old)
+	}
+	vm.leaf("wasm_free", uint64(at))
+}
+
 // cstring writes a short name of ours where the engine can read it. It holds
 // until the next one.
 func (vm *VM) cstring(s string) uint64 {
@@ -319,7 +329,7 @@ func (vm *VM) newString(s []byte) (handle, error) {
 		return 0, vm.outOfMemory()
 	}
 	value := handle(vm.leaf("qjs_new_string", uint64(at), uint64(len(s))))
-	vm.leaf("wasm_free", uint64(at))
+	vm.release(at, s)
 	return vm.checked(value)
 }
 
