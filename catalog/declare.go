@@ -184,7 +184,7 @@ func (r *renderer) inputMember(p property) (line, doc string) {
 		line += " // default: " + defaultText(s.fallback)
 	}
 	if kindOf(s.description) == '"' {
-		doc = oneLine(p.name, maxDocLineBytes) + " " + stringText(s.description)
+		doc = oneLine(string(p.name), maxDocLineBytes) + " " + stringText(s.description)
 	}
 	return line, doc
 }

@@ -126,7 +126,7 @@ func (r *renderer) body(s *schema, depth int) hint {
 	case '[':
 		return r.typeList(s, depth)
 	case '"':
-		return r.typed(s, stringText(s.typ), depth)
+		return r.typed(s, stringBytes(s.typ), depth)
 	}
 	return unknown
 }
@@ -195,7 +195,7 @@ func (r *renderer) typeList(s *schema, depth int) hint {
 		if kindOf(t) != '"' || len(parts) == maxHintUnion {
 			return unknown
 		}
-		h := r.typed(s, stringText(t), depth)
+		h := r.typed(s, stringBytes(t), depth)
 		if !h.complete && !r.rules.declare {
 			return unknown
 		}
@@ -208,12 +208,12 @@ func (r *renderer) typeList(s *schema, depth int) hint {
 }
 
 // typed renders one type.
-func (r *renderer) typed(s *schema, typ string, depth int) hint {
-	switch typ {
+func (r *renderer) typed(s *schema, typ []byte, depth int) hint {
+	switch string(typ) {
 	case "integer", "number":
 		return hint{text: "number", complete: true}
 	case "string", "boolean", "null":
-		return hint{text: typ, complete: true}
+		return hint{text: string(typ), complete: true}
 	case "array":
 		if s.items == nil {
 			return hint{text: "Array<unknown>"}
@@ -254,6 +254,9 @@ func literal(raw []byte) (string, bool) {
 	case 0, '{', '[':
 		return "", false
 	case '"':
+		if n := len(raw); plainPrefix(string(raw[1:n-1])) == n-2 {
+			return string(raw), true
+		}
 		return quote(stringText(raw)), true
 	}
 	return string(raw), true

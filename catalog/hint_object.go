@@ -1,13 +1,13 @@
 package catalog
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 )
 
 // property is one member of "properties".
 type property struct {
-	name     string
+	name     []byte
 	schema   []byte
 	required bool
 }
@@ -53,7 +53,7 @@ func (r *renderer) object(s *schema, depth int) hint {
 // fits reports whether the text so far leaves room for its end, and for the
 // mark of omission unless it is all there is.
 func (r *renderer) fits(text []byte, last bool) bool {
-	n := units(string(text)) + len(" }")
+	n := units(text) + len(" }")
 	if !last {
 		n += len("; ...")
 	}
@@ -82,10 +82,10 @@ func (r *renderer) more() string {
 // appendProperty appends the name, quoted when it is no identifier, with the
 // mark of an optional property.
 func appendProperty(dst []byte, p property) []byte {
-	if isIdentifier(p.name) {
+	if isIdentifier(string(p.name)) {
 		dst = append(dst, p.name...)
 	} else {
-		dst = appendQuoted(dst, p.name)
+		dst = appendQuoted(dst, string(p.name))
 	}
 	if !p.required {
 		dst = append(dst, '?')
@@ -99,7 +99,7 @@ func appendProperty(dst []byte, p property) []byte {
 func (s *schema) sortedProperties() (props []property, left bool) {
 	var found propertyIndex
 	for k, v := range members(s.properties) {
-		name := keyText(k)
+		name := keyBytes(k)
 		if units(name) > maxHintName {
 			left = true
 			continue
@@ -114,7 +114,7 @@ func (s *schema) sortedProperties() (props []property, left bool) {
 		if kindOf(n) != '"' {
 			continue
 		}
-		if i := found.find(props, stringText(n)); i >= 0 {
+		if i := found.find(props, stringBytes(n)); i >= 0 {
 			props[i].required = true
 		} else {
 			left = true
@@ -131,17 +131,17 @@ type propertyIndex struct{ byName map[string]int }
 // fewProperties is how many are looked through.
 const fewProperties = 16
 
-func (x *propertyIndex) find(props []property, name string) int {
+func (x *propertyIndex) find(props []property, name []byte) int {
 	if len(props) <= fewProperties {
-		return slices.IndexFunc(props, func(p property) bool { return p.name == name })
+		return slices.IndexFunc(props, func(p property) bool { return bytes.Equal(p.name, name) })
 	}
 	if x.byName == nil {
 		x.byName = make(map[string]int)
 	}
 	for i := len(x.byName); i < len(props); i++ {
-		x.byName[props[i].name] = i
+		x.byName[string(props[i].name)] = i
 	}
-	if i, ok := x.byName[name]; ok {
+	if i, ok := x.byName[string(name)]; ok {
 		return i
 	}
 	return -1
@@ -156,6 +156,6 @@ func sortProperties(props []property) {
 			}
 			return 1
 		}
-		return strings.Compare(a.name, b.name)
+		return bytes.Compare(a.name, b.name)
 	})
 }

@@ -149,6 +149,22 @@ func keyText(key []byte) string {
 	return stringText(quoted)
 }
 
+// keyBytes is keyText without a copy where the key has no escapes.
+func keyBytes(key []byte) []byte {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return key
+	}
+	return []byte(keyText(key))
+}
+
+// stringBytes is stringText without a copy where the string has no escapes.
+func stringBytes(raw []byte) []byte {
+	if n := len(raw); n >= 2 && raw[0] == '"' {
+		return keyBytes(raw[1 : n-1])
+	}
+	return nil
+}
+
 // stringText decodes a JSON string; another value gives "".
 func stringText(raw []byte) string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
@@ -207,6 +223,11 @@ const hexDigits = "0123456789abcdef"
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
+		if n := plainPrefix(s[i:]); n > 0 {
+			dst = append(dst, s[i:i+n]...)
+			i += n
+			continue
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
 			dst = appendASCII(dst, c)
@@ -222,6 +243,16 @@ func appendQuoted(dst []byte, s string) []byte {
 		i += n
 	}
 	return append(dst, '"')
+}
+
+// plainPrefix counts the bytes at the start of s that need no escape.
+func plainPrefix(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 func appendASCII(dst []byte, c byte) []byte {
@@ -273,7 +304,7 @@ func quote(s string) string {
 }
 
 // units counts the UTF-16 units of s, in which a JavaScript reader measures.
-func units(s string) int {
+func units[text string | []byte](s text) int {
 	n := 0
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -1,7 +1,5 @@
 package catalog
 
-import "bytes"
-
 // schema is one level of a JSON Schema: what the renderers look at, as raw
 // JSON.
 type schema struct {
@@ -23,10 +21,7 @@ func parseSchema(raw []byte) (schema, bool) {
 	}
 	for key, value := range members(raw) {
 		s.keys++
-		if bytes.IndexByte(key, '\\') >= 0 {
-			key = []byte(keyText(key))
-		}
-		s.set(key, value)
+		s.set(keyBytes(key), value)
 	}
 	return s, true
 }
