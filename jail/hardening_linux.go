@@ -82,10 +82,10 @@ func speculationOff() (string, error) {
 	off := true
 	for i, k := range speculationKinds {
 		s, err := unix.PrctlRetInt(unix.PR_GET_SPECULATION_CTRL, k.which, 0, 0, 0)
-		word := "on"
+		word := "on, without a switch here"
 		switch {
 		case err != nil:
-			word = "no switch in this kernel"
+			word = "not known to this kernel"
 		case s == unix.PR_SPEC_NOT_AFFECTED:
 			word = "processor not affected"
 		case s&(unix.PR_SPEC_FORCE_DISABLE|unix.PR_SPEC_DISABLE) != 0:

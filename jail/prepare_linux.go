@@ -24,6 +24,9 @@ const (
 type Prepared struct {
 	entry  Entry
 	states []State
+	// notOffered is why the host's out-of-memory killer does not know us as
+	// the first to go, "" when it does. It bounds nothing, so it is no error.
+	notOffered string
 }
 
 // Prepare builds the first half: the runtime is made quiet, descriptors nobody
@@ -119,7 +122,7 @@ func quietRuntime() error {
 // itself runs out of memory.
 func (p *Prepared) boundMemory() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
-		return fmt.Errorf("offering the worker to the host's out-of-memory killer: %w", err)
+		p.notOffered = "; not the first to go when the host runs out of memory: " + err.Error()
 	}
 	if p.entry.DataBytes == 0 {
 		return nil
@@ -133,12 +136,12 @@ func (p *Prepared) checkMemory() (string, error) {
 		if p.entry.Policy.Waived(Cgroup) {
 			return "", errors.New("the cgroup is waived and there is no data limit: nothing would bound the worker's memory")
 		}
-		return "by the cgroup", nil
+		return "by the cgroup" + p.notOffered, nil
 	}
 	if _, err := checkLimits([]limit{{unix.RLIMIT_DATA, "DATA", n}})(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("data limit %d bytes", n), nil
+	return fmt.Sprintf("data limit %d bytes%s", n, p.notOffered), nil
 }
 
 // errCgo says that the runtime cannot act on all threads.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cellblock-dev/cellblock/jail"
 )
 
 // probes are attempts to get out, each made by a worker of its own after the
@@ -220,7 +222,11 @@ func TestProbesInner(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			got := attempt(t, order{Do: []string{p.name}, Break: "seccomp", Lie: true})
-			if want := strings.Split(p.inner, "/"); !slices.Contains(want, strings.TrimSuffix(got, ": ")) {
+			want := strings.Split(p.inner, "/")
+			if (p.name == "mmap-rwx" || p.name == "mprotect-x") && slices.Contains(lacking(), jail.MDWE) {
+				want = []string{"ok"}
+			}
+			if !slices.Contains(want, strings.TrimSuffix(got, ": ")) {
 				t.Errorf("answered %q, want one of %q", got, want)
 			}
 		})

@@ -3,6 +3,8 @@ package jail
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,6 +61,7 @@ func setLimits(ls []limit) func() error {
 
 func checkLimits(ls []limit) func() (string, error) {
 	return func() (string, error) {
+		says := make([]string, 0, len(ls))
 		for _, l := range ls {
 			var r unix.Rlimit
 			if err := unix.Prlimit(0, l.resource, nil, &r); err != nil {
@@ -67,7 +70,8 @@ func checkLimits(ls []limit) func() (string, error) {
 			if r.Cur != l.value || r.Max != l.value {
 				return "", fmt.Errorf("RLIMIT_%s is %d/%d, not %d", l.name, r.Cur, r.Max, l.value)
 			}
+			says = append(says, l.name+" "+strconv.FormatUint(l.value, 10))
 		}
-		return "", nil
+		return strings.Join(says, ", "), nil
 	}
 }

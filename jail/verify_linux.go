@@ -16,6 +16,7 @@ import (
 // go, and says of every wall how it is known: "seen from outside" or "as the
 // worker says". A required wall that is missing, or that the worker says it
 // lacks, is a [*WallError]; the worker is then not to be trusted with a byte.
+// Any other error means that the worker could not be looked at: it has ended.
 //
 // The cgroup, the kill path and (of a worker bounded by its group) the memory
 // bound are the caller's to add: they are not properties of the process.
@@ -40,7 +41,7 @@ func Verify(pid int, want Expect) ([]State, error) {
 		{Dumpable, v.dumpable, true},
 	}
 	if err := v.threads(); err != nil {
-		return nil, &WallError{Wall: Kill, Err: err}
+		return nil, fmt.Errorf("looking at the worker from outside: %w", err)
 	}
 	seen := make([]State, 0, len(walls))
 	for _, l := range looks {
@@ -70,7 +71,7 @@ var errNoRights = errors.New("no right to look")
 func join(want Expect, seen []State) ([]State, error) {
 	all := make([]State, 0, len(walls))
 	for _, i := range walls {
-		said := slices.IndexFunc(want.Claimed, func(s State) bool { return s.Wall == i.wall })
+		said := slices.IndexFunc(want.Claimed, func(s State) bool { return s.Wall == i.wall && (inProcess(s.Wall) || s.Wall == Memory) })
 		saw := slices.IndexFunc(seen, func(s State) bool { return s.Wall == i.wall })
 		switch {
 		case said >= 0 && !want.Claimed[said].Up && want.Policy.required(i.wall):

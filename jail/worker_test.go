@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,6 +117,24 @@ func attr(waive ...jail.Wall) jail.Attr {
 	return a
 }
 
+// lacking are the walls that this kernel is too old for. The tests do without
+// them, and TestHost says so.
+var lacking = sync.OnceValue(func() []jail.Wall {
+	var none []jail.Wall
+	if _, err := unix.PrctlRetInt(unix.PR_GET_MDWE, 0, 0, 0, 0); err != nil {
+		none = append(none, jail.MDWE)
+	}
+	return none
+})
+
+// TestHost is skipped on a host that lacks a wall, with the remedy, and fails
+// there when REQUIRE_ALL is set.
+func TestHost(t *testing.T) {
+	for _, w := range lacking() {
+		requireWall(t, &jail.WallError{Wall: w, Err: unix.EINVAL})
+	}
+}
+
 // fork starts a test worker; extra descriptors leak into it as 4, 5, ...
 func fork(tb testing.TB, o order, extra ...uintptr) *worker {
 	tb.Helper()
@@ -130,6 +149,7 @@ func fork(tb testing.TB, o order, extra ...uintptr) *worker {
 func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 	tb.Helper()
 	path := buildWorker(tb)
+	o.Waive = append(slices.Clone(o.Waive), lacking()...)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err

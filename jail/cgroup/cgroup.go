@@ -51,7 +51,8 @@ type Limits struct {
 
 // Report is what a group has counted.
 type Report struct {
-	// OOMKills counts processes that the kernel killed for memory.
+	// OOMKills counts the kernel's kills for memory: 0 is none. Version 2
+	// counts the first of a group twice.
 	OOMKills uint64
 	// PeakBytes is the most memory used at once; 0 where the kernel does not
 	// keep it.

@@ -166,7 +166,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("ended with %v", c.ProcessState)
 	}
 	r, err := g.Report()
-	if err != nil || r.OOMKills != 1 || r.PeakBytes > uint64(someLimits.MemoryBytes) || r.PeakBytes < uint64(someLimits.MemoryBytes)/2 {
+	if err != nil || r.OOMKills == 0 || r.PeakBytes > uint64(someLimits.MemoryBytes) || r.PeakBytes < uint64(someLimits.MemoryBytes)/2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

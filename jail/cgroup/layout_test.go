@@ -187,7 +187,8 @@ func inGroup(base, how, controller string) error {
 		return err
 	}
 	if how == "crowded" {
-		c := exec.Command("/bin/sleep", "60")
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), "CGROUP_TEST_ROLE=sleep")
 		if err := c.Start(); err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func inGroup(base, how, controller string) error {
 	}
 	want := []string{controller}
 	if how == "lacking" {
-		want = []string{"memory"}
+		want = []string{"no-such-controller"}
 	}
 	t, err := prepareUnified(tree{controllers: want, own: at, path: "/x/" + filepath.Base(at), v2: true})
 	switch how {
