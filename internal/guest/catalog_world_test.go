@@ -28,42 +28,76 @@ func TestCatalogInTheGuest(t *testing.T) {
 	ws := newWorlds(t)
 	for _, c := range []struct{ source, want, needed string }{
 		{`return 1`, `1`, ``},
-		{`return [typeof tools.search, typeof tools.call, typeof tools.describe, typeof tools.callValue, typeof tools.then, tools[Symbol.iterator] === undefined]`,
-			`["function","function","function","function","undefined",true]`, ``},
+		{
+			`return [typeof tools.search, typeof tools.call, typeof tools.describe, typeof tools.callValue, typeof tools.then, tools[Symbol.iterator] === undefined]`,
+			`["function","function","function","function","undefined",true]`, ``,
+		},
 		{`return (await tools) === tools`, `true`, ``},
-		{`return [ALL_TOOLS.length, ALL_TOOLS.map(x => x.id), ALL_TOOLS === ALL_TOOLS, Object.isFrozen(ALL_TOOLS), Object.isFrozen(ALL_TOOLS[0])]`,
-			`[2,["openclaw:core:message","openclaw:fs:then"],true,true,true]`, `tools`},
-		{`return [typeof tools.message, tools.message === tools.message, typeof tools.exec, typeof tools.nothing, typeof tools.toJSON, typeof tools.hasOwnProperty]`,
-			`["function",true,"function","undefined","undefined","function"]`, `shortcuts`},
-		{`const m = tools.message; return [Object.isFrozen(tools), Object.getPrototypeOf(tools), Object.keys(tools), "message" in tools, "then" in tools, tools.message === m, JSON.stringify(tools), String(Object.getOwnPropertyDescriptor(tools, "exec").writable)]`,
-			`[true,null,["search","describe","call","callValue","message","exec","hasOwnProperty"],true,false,true,"{}","false"]`, `shortcuts`},
-		{`tools.search = 1; tools.x = 1; delete tools.call; const r = []; for (const f of [() => { "use strict"; tools.x = 1 }, () => Object.defineProperty(tools, "y", { value: 1 }), () => Object.setPrototypeOf(tools, {}), () => { "use strict"; delete tools.call }]) try { f(); r.push("done") } catch (e) { r.push(e.name) } return [typeof tools.search, tools.x, typeof tools.call, r, Object.isFrozen(tools)]`,
-			`["function",null,"function",["TypeError","TypeError","TypeError","TypeError"],true]`, `shortcuts`},
-		{`tools = 1; ALL_TOOLS = 1; text = 1; globalThis.MCP = 1; return [typeof tools, typeof text, typeof MCP, Array.isArray(ALL_TOOLS)]`,
-			`["object","function","object",true]`, `mcp,tools`},
-		{`return [Object.keys(MCP), Object.isFrozen(MCP), Object.getPrototypeOf(MCP), (await MCP) === MCP, (await MCP.github) === MCP.github, JSON.stringify(MCP)]`,
-			`[["$api","github","docs"],true,null,true,true,"{\"github\":{\"$serverName\":\"GitHub!\",\"resources\":{}},\"docs\":{\"$serverName\":\"docs\",\"prompts\":{}}}"]`, `mcp`},
-		{`return [MCP.github.$serverName, Object.keys(MCP.github), Object.keys(MCP.docs), Object.keys(MCP.github.resources), Object.keys(MCP.docs.prompts), typeof MCP.nothing]`,
-			`["GitHub!",["$serverName","$api","resources","createIssue"],["$serverName","$api","prompts"],["list","read"],["list","get"],"undefined"]`, `mcp`},
-		{`return await MCP.$api()`,
-			`{"kind":"mcp","scope":"root","header":"ROOT","servers":[{"id":"github","serverName":"GitHub!","description":"Code.","tools":2},{"id":"docs","serverName":"docs","tools":0}],"tools":[{"server":"github","name":"create_issue","method":"createIssue","description":"Creates."},{"server":"github","name":"then","method":"then","description":""}]}`, `mcp`},
-		{`return await MCP.github.$api("createIssue", { schema: true })`,
-			`{"kind":"mcp","scope":"tool","header":"CI","server":"github","tools":[{"name":"create_issue","method":"createIssue","description":"Creates.","header":"CI"}],"schemas":{"createIssue":{"type":"object","required":["title"]}}}`, `mcp,mcp-schemas`},
-		{`const a = await MCP.github.$api("create_issue"); const b = await MCP.github.$api("none"); const c = await MCP.github.$api(); return [a.tools.length, a.schemas, b.tools, b.header, c.header, c.tools.length, c.scope]`,
-			`[1,null,[],"","GH",2,"server"]`, `mcp`},
-		{`const a = await MCP.github.$api({ schema: true }); a.schemas.createIssue.type = "x"; return [(await MCP.github.$api(undefined, { schema: true })).schemas.createIssue.type, Object.keys((await MCP.$api({ schema: true })).schemas)]`,
-			`["object",["github","docs"]]`, `mcp,mcp-schemas`},
+		{
+			`return [ALL_TOOLS.length, ALL_TOOLS.map(x => x.id), ALL_TOOLS === ALL_TOOLS, Object.isFrozen(ALL_TOOLS), Object.isFrozen(ALL_TOOLS[0])]`,
+			`[2,["openclaw:core:message","openclaw:fs:then"],true,true,true]`, `tools`,
+		},
+		{
+			`return [typeof tools.message, tools.message === tools.message, typeof tools.exec, typeof tools.nothing, typeof tools.toJSON, typeof tools.hasOwnProperty]`,
+			`["function",true,"function","undefined","undefined","function"]`, `shortcuts`,
+		},
+		{
+			`const m = tools.message; return [Object.isFrozen(tools), Object.getPrototypeOf(tools), Object.keys(tools), "message" in tools, "then" in tools, tools.message === m, JSON.stringify(tools), String(Object.getOwnPropertyDescriptor(tools, "exec").writable)]`,
+			`[true,null,["search","describe","call","callValue","message","exec","hasOwnProperty"],true,false,true,"{}","false"]`, `shortcuts`,
+		},
+		{
+			`tools.search = 1; tools.x = 1; delete tools.call; const r = []; for (const f of [() => { "use strict"; tools.x = 1 }, () => Object.defineProperty(tools, "y", { value: 1 }), () => Object.setPrototypeOf(tools, {}), () => { "use strict"; delete tools.call }]) try { f(); r.push("done") } catch (e) { r.push(e.name) } return [typeof tools.search, tools.x, typeof tools.call, r, Object.isFrozen(tools)]`,
+			`["function",null,"function",["TypeError","TypeError","TypeError","TypeError"],true]`, `shortcuts`,
+		},
+		{
+			`tools = 1; ALL_TOOLS = 1; text = 1; globalThis.MCP = 1; return [typeof tools, typeof text, typeof MCP, Array.isArray(ALL_TOOLS)]`,
+			`["object","function","object",true]`, `mcp,tools`,
+		},
+		{
+			`return [Object.keys(MCP), Object.isFrozen(MCP), Object.getPrototypeOf(MCP), (await MCP) === MCP, (await MCP.github) === MCP.github, JSON.stringify(MCP)]`,
+			`[["$api","github","docs"],true,null,true,true,"{\"github\":{\"$serverName\":\"GitHub!\",\"resources\":{}},\"docs\":{\"$serverName\":\"docs\",\"prompts\":{}}}"]`, `mcp`,
+		},
+		{
+			`return [MCP.github.$serverName, Object.keys(MCP.github), Object.keys(MCP.docs), Object.keys(MCP.github.resources), Object.keys(MCP.docs.prompts), typeof MCP.nothing]`,
+			`["GitHub!",["$serverName","$api","resources","createIssue"],["$serverName","$api","prompts"],["list","read"],["list","get"],"undefined"]`, `mcp`,
+		},
+		{
+			`return await MCP.$api()`,
+			`{"kind":"mcp","scope":"root","header":"ROOT","servers":[{"id":"github","serverName":"GitHub!","description":"Code.","tools":2},{"id":"docs","serverName":"docs","tools":0}],"tools":[{"server":"github","name":"create_issue","method":"createIssue","description":"Creates."},{"server":"github","name":"then","method":"then","description":""}]}`, `mcp`,
+		},
+		{
+			`return await MCP.github.$api("createIssue", { schema: true })`,
+			`{"kind":"mcp","scope":"tool","header":"CI","server":"github","tools":[{"name":"create_issue","method":"createIssue","description":"Creates.","header":"CI"}],"schemas":{"createIssue":{"type":"object","required":["title"]}}}`, `mcp,mcp-schemas`,
+		},
+		{
+			`const a = await MCP.github.$api("create_issue"); const b = await MCP.github.$api("none"); const c = await MCP.github.$api(); return [a.tools.length, a.schemas, b.tools, b.header, c.header, c.tools.length, c.scope]`,
+			`[1,null,[],"","GH",2,"server"]`, `mcp`,
+		},
+		{
+			`const a = await MCP.github.$api({ schema: true }); a.schemas.createIssue.type = "x"; return [(await MCP.github.$api(undefined, { schema: true })).schemas.createIssue.type, Object.keys((await MCP.$api({ schema: true })).schemas)]`,
+			`["object",["github","docs"]]`, `mcp,mcp-schemas`,
+		},
 		{`try { await MCP.github.$api(5) } catch (e) { return e.message }`, `"$api tool name must be a string."`, `mcp`},
-		{`const r = []; for (const a of [[1], ["x"], [[]], [null], [{}, {}], [new Map()], [new (class A {})()]]) try { await MCP.github.createIssue(...a); r.push("no") } catch (e) { r.push(e.message) } return [...new Set(r)]`,
-			`["MCP namespace tools accept one object argument."]`, `mcp`},
-		{`return [(await API.list()).files.length, (await API.list("mcp")).files.map(f => f.path), (await API.list("/mcp/")).files.length, (await API.list("mcp/github.d.ts")).files, (await API.list("mcp/g")).files, (await API.list("/")).files.length, (await API.list("nothing")).files]`,
-			`[3,["mcp/github.d.ts","mcp/index.d.ts"],2,[{"path":"mcp/github.d.ts","description":"GitHub","bytes":2}],[],3,[]]`, `api`},
-		{`const f = await API.read("/mcp/index.d.ts"); f.content = "changed"; return [f, (await API.read("mcp/index.d.ts")).content, Object.isFrozen(API), Object.getPrototypeOf(API)]`,
-			`[{"path":"mcp/index.d.ts","content":"changed","description":"Index","bytes":1},"I",true,null]`, `api`},
-		{`return [Object.keys(namespaces), namespaces.Issues === Issues, Object.keys(Issues), Issues.version, Issues.settings, Issues.nested.items[0], typeof Issues.nested.items[1], (await Issues) === Issues]`,
-			`[["Issues"],true,["version","settings","list","nested"],3,{"a":[1]},1,"function",true]`, `namespaces`},
-		{`return [Object.isFrozen(namespaces), Object.isFrozen(Issues), Object.isFrozen(Issues.settings.a), Object.isFrozen(Issues.nested), Object.isFrozen(Issues.nested.items), Object.isFrozen(Issues.list), Object.getPrototypeOf(Issues.nested)]`,
-			`[true,true,true,true,true,true,null]`, `namespaces`},
+		{
+			`const r = []; for (const a of [[1], ["x"], [[]], [null], [{}, {}], [new Map()], [new (class A {})()]]) try { await MCP.github.createIssue(...a); r.push("no") } catch (e) { r.push(e.message) } return [...new Set(r)]`,
+			`["MCP namespace tools accept one object argument."]`, `mcp`,
+		},
+		{
+			`return [(await API.list()).files.length, (await API.list("mcp")).files.map(f => f.path), (await API.list("/mcp/")).files.length, (await API.list("mcp/github.d.ts")).files, (await API.list("mcp/g")).files, (await API.list("/")).files.length, (await API.list("nothing")).files]`,
+			`[3,["mcp/github.d.ts","mcp/index.d.ts"],2,[{"path":"mcp/github.d.ts","description":"GitHub","bytes":2}],[],3,[]]`, `api`,
+		},
+		{
+			`const f = await API.read("/mcp/index.d.ts"); f.content = "changed"; return [f, (await API.read("mcp/index.d.ts")).content, Object.isFrozen(API), Object.getPrototypeOf(API)]`,
+			`[{"path":"mcp/index.d.ts","content":"changed","description":"Index","bytes":1},"I",true,null]`, `api`,
+		},
+		{
+			`return [Object.keys(namespaces), namespaces.Issues === Issues, Object.keys(Issues), Issues.version, Issues.settings, Issues.nested.items[0], typeof Issues.nested.items[1], (await Issues) === Issues]`,
+			`[["Issues"],true,["version","settings","list","nested"],3,{"a":[1]},1,"function",true]`, `namespaces`,
+		},
+		{
+			`return [Object.isFrozen(namespaces), Object.isFrozen(Issues), Object.isFrozen(Issues.settings.a), Object.isFrozen(Issues.nested), Object.isFrozen(Issues.nested.items), Object.isFrozen(Issues.list), Object.getPrototypeOf(Issues.nested)]`,
+			`[true,true,true,true,true,true,null]`, `namespaces`,
+		},
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			w := ws.open(t, catalogSettings, testParts)
@@ -158,7 +192,7 @@ func TestTheWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{"Symbol(Symbol.toStringTag)": true}
-	for _, name := range strings.Fields(engine + ours) {
+	for name := range strings.FieldsSeq(engine + ours) {
 		known[name] = true
 	}
 	for _, name := range names {

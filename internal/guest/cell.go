@@ -16,7 +16,7 @@ type Cell struct {
 
 // Refusal says why a source is no cell. It is the guest's fault, and nothing
 // of the source has been evaluated.
-type Refusal struct {
+type Refusal struct { //nolint:errname // a refusal is an answer first and an error second
 	// Failure is one of FailShell, FailModule, FailSyntax and FailTransform.
 	Failure ipc.Failure
 	// Message is the text for the model.

@@ -207,8 +207,10 @@ func BenchmarkCompile(b *testing.B) {
 		name, source string
 		language     ipc.Language
 	}{
-		{"tiny", "return 1 + 2", ipc.JavaScript}, {"10KB", strings.ReplaceAll(big, "const row", "row"), ipc.JavaScript},
-		{"tiny TypeScript", "const a: number = 1; return a", ipc.TypeScript}, {"10KB TypeScript", strings.ReplaceAll(big, "const row", "row"), ipc.TypeScript},
+		{"tiny", "return 1 + 2", ipc.JavaScript},
+		{"10KB", strings.ReplaceAll(big, "const row", "row"), ipc.JavaScript},
+		{"tiny TypeScript", "const a: number = 1; return a", ipc.TypeScript},
+		{"10KB TypeScript", strings.ReplaceAll(big, "const row", "row"), ipc.TypeScript},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

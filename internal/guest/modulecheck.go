@@ -44,8 +44,6 @@ func reachesModules(program *js.BlockStmt) bool {
 	return holdsModuleAccess(reflect.ValueOf(program))
 }
 
-var scopeType = reflect.TypeFor[js.Scope]()
-
 // holdsModuleAccess walks every node that a program has. The parser's own
 // walker leaves out some, for example computed names of members.
 func holdsModuleAccess(v reflect.Value) bool {
@@ -53,17 +51,7 @@ func holdsModuleAccess(v reflect.Value) bool {
 	case reflect.Pointer, reflect.Interface:
 		return !v.IsNil() && (isModuleAccess(v) || holdsModuleAccess(v.Elem()))
 	case reflect.Struct:
-		if v.Type() == scopeType || v.Type() == varType {
-			return false // names, and ways up the tree
-		}
-		if v.CanAddr() && isModuleAccess(v.Addr()) {
-			return true
-		}
-		for i := range v.NumField() {
-			if holdsModuleAccess(v.Field(i)) {
-				return true
-			}
-		}
+		return fieldsHoldModuleAccess(v)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return false
@@ -78,7 +66,25 @@ func holdsModuleAccess(v reflect.Value) bool {
 	return false
 }
 
-var varType = reflect.TypeFor[js.Var]()
+func fieldsHoldModuleAccess(v reflect.Value) bool {
+	if v.Type() == scopeType || v.Type() == varType {
+		return false // names, and ways up the tree
+	}
+	if v.CanAddr() && isModuleAccess(v.Addr()) {
+		return true
+	}
+	for _, field := range v.Fields() {
+		if holdsModuleAccess(field) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	scopeType = reflect.TypeFor[js.Scope]()
+	varType   = reflect.TypeFor[js.Var]()
+)
 
 // isModuleAccess looks at one node.
 func isModuleAccess(v reflect.Value) bool {

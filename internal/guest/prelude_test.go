@@ -52,7 +52,6 @@ func (n notes) need(part string) ([]byte, error) {
 
 // worlds makes worlds that share one base image.
 type worlds struct {
-	t     *testing.T
 	image *Image
 }
 
@@ -62,15 +61,15 @@ func newWorlds(t *testing.T) worlds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return worlds{t: t, image: imageOf(t, testEngine(t), source)}
+	return worlds{image: imageOf(t, testEngine(t), source)}
 }
 
 const testSettings = `{"maxPending":16,"maxTimers":100,"maxBridgeBytes":65536,"swarm":false,"globals":[]}`
 
-func (ws worlds) open(t testing.TB, settings string, parts map[string]string) *world {
-	t.Helper()
-	w := &world{t: t, parts: parts}
-	w.vm = vmOf(t, testEngine(t), ws.image, notes{w})
+func (ws worlds) open(tb testing.TB, settings string, parts map[string]string) *world {
+	tb.Helper()
+	w := &world{t: tb, parts: parts}
+	w.vm = vmOf(tb, testEngine(tb), ws.image, notes{w})
 	w.call(apiStart, settings)
 	return w
 }
@@ -144,14 +143,14 @@ func (w *world) settle(id int, ok bool, value string) guestState {
 }
 
 // value checks that a cell has ended well and gives its value.
-func value(t testing.TB, s guestState) string {
-	t.Helper()
+func value(tb testing.TB, s guestState) string {
+	tb.Helper()
 	if s.Status != "done" || s.Value == nil {
 		text := ""
 		if s.Error != nil {
 			text = s.Error.Text + "\n" + s.Error.Stack
 		}
-		t.Fatalf("status %s, pending %d, timer %v: %s", s.Status, s.Pending, s.NextTimer, text)
+		tb.Fatalf("status %s, pending %d, timer %v: %s", s.Status, s.Pending, s.NextTimer, text)
 	}
 	return *s.Value
 }
@@ -217,8 +216,10 @@ func TestFailures(t *testing.T) {
 		{"throw new Error('interrupted')", "Error: interrupted", "    at <anonymous> (cell:1:11)"},
 		{"class MyError extends Error { get name() { return 'Mine' } }\nthrow new MyError('m')", "Mine: m", "    at MyError (cell:1:1)\n    at <anonymous> (cell:2:11)"},
 		{"const e = new Error('m'); Object.defineProperty(e, 'name', { get() { throw 1 } }); throw e", "Error: m", "    at <anonymous> (cell:1:15)"},
-		{"function inner() {\n  throw new TypeError('deep')\n}\nawait 1\ninner()", "TypeError: deep",
-			"    at inner (cell:2:13)\n    at <anonymous> (cell:5:1)"},
+		{
+			"function inner() {\n  throw new TypeError('deep')\n}\nawait 1\ninner()", "TypeError: deep",
+			"    at inner (cell:2:13)\n    at <anonymous> (cell:5:1)",
+		},
 		{"/* é😀 */ throw new Error('wide')", "Error: wide", "    at <anonymous> (cell:1:21)"},
 		{"return new Proxy({}, { ownKeys() { throw new TypeError('trap') }, get() { throw new TypeError('trap') } })", "TypeError: trap", "*"},
 		{"return new Proxy({}, { ownKeys() { throw new TypeError('keys') } })", "", "*"},
@@ -249,15 +250,23 @@ func TestFailures(t *testing.T) {
 func TestOutput(t *testing.T) {
 	ws := newWorlds(t)
 	for _, c := range []struct{ source, want string }{
-		{`text("a"); json({ b: [1, undefined] }); text({ c: 1 })`,
-			`{"type":"text","text":"a"} {"type":"json","value":{"b":[1,null]}} {"type":"text","text":"{\"c\":1}"}`},
-		{`text(undefined); text(null); text(5); text(true); text(10n); text(() => 1)`,
-			`{"type":"text","text":"null"} {"type":"text","text":"null"} {"type":"text","text":"5"} {"type":"text","text":"true"} {"type":"text","text":"\"10\""} {"type":"text","text":"null"}`},
+		{
+			`text("a"); json({ b: [1, undefined] }); text({ c: 1 })`,
+			`{"type":"text","text":"a"} {"type":"json","value":{"b":[1,null]}} {"type":"text","text":"{\"c\":1}"}`,
+		},
+		{
+			`text(undefined); text(null); text(5); text(true); text(10n); text(() => 1)`,
+			`{"type":"text","text":"null"} {"type":"text","text":"null"} {"type":"text","text":"5"} {"type":"text","text":"true"} {"type":"text","text":"\"10\""} {"type":"text","text":"null"}`,
+		},
 		{`json(undefined); json(1n); json("s")`, `{"type":"json","value":null} {"type":"json","value":"1"} {"type":"json","value":"s"}`},
-		{`console.log("hi", { a: 1 }, 2); console.info("i"); console.debug("d"); console.warn("w", 1); console.error("e"); console.log()`,
-			`{"type":"text","text":"hi {\"a\":1} 2"} {"type":"text","text":"i"} {"type":"text","text":"d"} {"type":"text","text":"[warn] w 1"} {"type":"text","text":"[error] e"} {"type":"text","text":""}`},
-		{`Promise.reject(new Error("lost")); Promise.reject(5)`,
-			`{"type":"text","text":"[error] Unhandled rejection: Error: lost"} {"type":"text","text":"[error] Unhandled rejection: 5"}`},
+		{
+			`console.log("hi", { a: 1 }, 2); console.info("i"); console.debug("d"); console.warn("w", 1); console.error("e"); console.log()`,
+			`{"type":"text","text":"hi {\"a\":1} 2"} {"type":"text","text":"i"} {"type":"text","text":"d"} {"type":"text","text":"[warn] w 1"} {"type":"text","text":"[error] e"} {"type":"text","text":""}`,
+		},
+		{
+			`Promise.reject(new Error("lost")); Promise.reject(5)`,
+			`{"type":"text","text":"[error] Unhandled rejection: Error: lost"} {"type":"text","text":"[error] Unhandled rejection: 5"}`,
+		},
 		{`const p = Promise.reject(new Error("late")); await 0; p.catch(() => {})`, ``},
 		{`text("\ud800")`, `{"type":"text","text":"\ud800"}`},
 	} {

@@ -163,8 +163,10 @@ func TestNoWayToTheHost(t *testing.T) {
 		{`const found = []; const o = { toJSON() { let f = o.toJSON; for (let i = 0; i < 9 && f; i++) { f = f.caller; if (f) found.push(String(f)) } return 1 } }; text(o); return found`, `[]`},
 		{`function f() { return f.caller } const o = { toJSON: f }; return [json(o), f.arguments ?? null]`, `[null,null]`},
 		{`const o = { toJSON() { return arguments.callee.caller ?? "none" } }; json(o); return 1`, `1`},
-		{`return [text, json, yield_control, tools.search, tools.call, API.list, MCP.$api, setTimeout].map(f => String(f).includes("native.")).concat(typeof text.prototype, Object.isFrozen(text))`,
-			`[false,false,false,false,false,false,false,false,"undefined",true]`},
+		{
+			`return [text, json, yield_control, tools.search, tools.call, API.list, MCP.$api, setTimeout].map(f => String(f).includes("native.")).concat(typeof text.prototype, Object.isFrozen(text))`,
+			`[false,false,false,false,false,false,false,false,"undefined",true]`,
+		},
 		{`try { new tools.search("x") } catch (e) { return e.name }`, `"TypeError"`},
 		{`try { return text.arguments } catch (e) { return e.name }`, `"TypeError"`},
 		{`const e = (() => { try { setTimeout(1) } catch (e) { return e } })(); return Object.getOwnPropertyNames(e)`, `["message"]`},
