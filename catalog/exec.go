@@ -16,7 +16,8 @@ type Exec struct {
 }
 
 // The parts of a catalog. Each is one JSON document that a cell loads when it
-// first touches what it holds:
+// first touches what it holds. There is no white space between tokens but in
+// schemas (cells search the text of shortcuts instead of parsing it):
 //
 //	tools        [{"id","name","label"?,"description","source","sourceName"?,"input","output"?}, ...] by id
 //	shortcuts    [["name","id"], ...] by name

@@ -99,11 +99,14 @@ func (n *nested) execute(ctx context.Context, c *Catalog) (whole, value json.Raw
 		if ct, err = n.entry.compiled(); err != nil {
 			return nil, nil, err
 		}
-		if err := n.entry.held(); err != nil {
-			return nil, nil, err
-		}
+	}
+	if err := n.held(); err != nil {
+		return nil, nil, err
 	}
 	if err := n.admit(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	if err := n.held(); err != nil { // an approval can take long
 		return nil, nil, err
 	}
 	res, err := n.perform(ctx, c)
@@ -117,6 +120,14 @@ func (n *nested) execute(ctx context.Context, c *Catalog) (whole, value json.Raw
 		return nil, nil, err
 	}
 	return n.deliver(ctx, res, ct)
+}
+
+// held says why the tool's definition is held back.
+func (n *nested) held() error {
+	if n.entry == nil {
+		return nil
+	}
+	return n.entry.held()
 }
 
 // admit runs hooks, rules and approval. Afterwards n.call.Input is what is
@@ -327,7 +338,8 @@ func guarded[T any](ctx context.Context, c *Catalog, n *nested, what string, run
 }
 
 // Wait waits until no foreign code of a call runs any more: a tool that goes
-// on after its call has ended is waited for here. The error is that of ctx.
+// on after its call has ended is waited for here. It is meant for the end of
+// the agent run, when the last Run has returned. The error is that of ctx.
 func (c *Catalog) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { // ends when the last tool returns

@@ -78,7 +78,8 @@ type Tool struct {
 
 // Trust is what the operator's trust in an MCP server means for one tool.
 type Trust struct {
-	// Check is asked before every call and before describe. An error says why
+	// Check is asked before every call and before describe, from several
+	// goroutines at once, and must not block. An error says why
 	// the definition is held back (it changed and was not confirmed); the call
 	// rejects with it. Nil: never held back.
 	Check func() error

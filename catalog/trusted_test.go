@@ -62,6 +62,22 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
+func TestHeldBackDuringApproval(t *testing.T) {
+	var held error
+	d := doors{
+		decide:  asks("look"),
+		approve: func(context.Context, Call, string) error { held = errors.New("definition changed"); return nil },
+	}
+	ran := false
+	x := newExec(t, newCatalog(t, d.config(Tool{
+		Name: "t", Kind: KindMCP, Owner: "gh", Trust: &Trust{func() error { return held }},
+		Call: func(context.Context, Invocation) (Result, error) { ran = true; return Result{}, nil },
+	})))
+	if got := ask(t, x, MethodCall, `["openclaw:gh:t"]`); got != "error: definition changed" || ran {
+		t.Errorf("%s, ran %v", got, ran)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	x := newExec(t, newCatalog(t, Config{Tools: []Tool{
 		{Name: "a", Label: "A", Description: "d", Parameters: json.RawMessage(`{ "type":"object" }`), OutputSchema: json.RawMessage(`{"type":"string"}`)},
