@@ -24,6 +24,14 @@ func median(d []time.Duration) time.Duration {
 // with the median of each step.
 func BenchmarkStart(b *testing.B) {
 	ps := opened(b, ProcessConfig{Jail: onThisHost(), Logger: slog.New(slog.DiscardHandler)})
+	sibling, err := ps.Start(b.Context()) // with which pages are shared
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		sibling.Kill()
+		sibling.Wait()
+	}()
 	steps := map[string][]time.Duration{}
 	var whole, reap []time.Duration
 	private := 0.0
