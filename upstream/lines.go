@@ -42,6 +42,7 @@ type lineConn struct {
 	max    int
 	logger *slog.Logger
 	junk   atomic.Int64
+	within time.Duration // for one write
 
 	writing   sync.Mutex
 	out       pipe // what the server reads
@@ -49,7 +50,7 @@ type lineConn struct {
 }
 
 func newLineConn(in io.ReadCloser, out pipe, maxLine int, logger *slog.Logger) *lineConn {
-	return &lineConn{in: in, out: out, reader: bufio.NewReaderSize(in, 64<<10), max: maxLine, logger: logger}
+	return &lineConn{in: in, out: out, reader: bufio.NewReaderSize(in, 64<<10), max: maxLine, logger: logger, within: writeTimeout}
 }
 
 func (c *lineConn) SessionID() string { return "" }
@@ -159,7 +160,8 @@ func decode(line []byte) (jsonrpc.Message, error) {
 }
 
 // Write sends one message. The context of a call is not looked at: half a line
-// would break the calls after it.
+// would break the calls after it. A server that does not read loses its
+// connection.
 func (c *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
 	line, err := encode(message)
 	if err != nil {
@@ -167,11 +169,15 @@ func (c *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if err := c.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
+	err = c.out.SetWriteDeadline(time.Now().Add(c.within))
+	if err == nil {
+		_, err = c.out.Write(append(line, '\n'))
 	}
-	_, err = c.out.Write(append(line, '\n'))
-	return err
+	if err != nil {
+		_ = c.Close()
+		return fmt.Errorf("write to the server: %w", err)
+	}
+	return nil
 }
 
 // encode writes a message on one line; arguments keep every digit.

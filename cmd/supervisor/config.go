@@ -63,7 +63,7 @@ func (a *app) checkConfig() error {
 	}
 	cfg, notices := f.Supervisor(log)
 	for _, n := range notices {
-		if err := a.printLine("tools.codeMode." + n.String()); err != nil {
+		if err := a.printLine(n.String()); err != nil {
 			return err
 		}
 	}

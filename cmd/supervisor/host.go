@@ -32,9 +32,7 @@ func (s *settings) newHost(warm int) (*host, error) {
 		return nil, err
 	}
 	cfg, notices := s.file.Supervisor(s.log)
-	for _, n := range notices {
-		s.log.Warn("configuration", "key", "tools.codeMode."+n.Field, "change", n.Text)
-	}
+	s.tell(notices)
 	cfg.Engine.Worker = s.worker
 	if cfg.Pool.Warm == 0 {
 		cfg.Pool.Warm = warm

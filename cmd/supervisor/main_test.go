@@ -101,7 +101,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Vars = append(e.Vars, built.environment(home)...)
-			e.Vars = append(e.Vars, "SHIPMENTS="+built.bin("shipments"))
+			e.Vars = append(e.Vars, "SHIPMENTS="+built.bin("shipments"), "BIN="+filepath.Join(built.dir, "bin"))
 			examples, err := filepath.Abs("../../examples")
 			if err != nil {
 				return err

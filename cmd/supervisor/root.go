@@ -11,7 +11,7 @@ import (
 
 // run parses the command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
-	cmd := a.command()
+	cmd := a.command() //nolint:contextcheck // the nested calls of a suspended cell live longer than the call that made them
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {

@@ -32,10 +32,16 @@ func (a *app) load(standardLevel string) (*settings, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	for _, n := range f.Notices {
-		log.Warn("configuration", "file", n.File, "at", n.At.String(), "key", n.Key, "change", n.Text)
+	s := &settings{file: f, log: log, worker: findWorker(f)}
+	s.tell(f.Notices)
+	return s, nil
+}
+
+// tell logs the values that were not taken as they are written.
+func (s *settings) tell(notices []config.Notice) {
+	for _, n := range notices {
+		s.log.Warn("configuration", "change", n.String())
 	}
-	return &settings{file: f, log: log, worker: findWorker(f)}, nil
 }
 
 // read reads the files and lays the flags over them.

@@ -13,11 +13,10 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
-	v := info.Main.Version
-	if v == "" {
-		v = "devel"
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
 	}
-	return v
+	return "devel"
 }
 
 func (a *app) versionCommand() *cobra.Command {

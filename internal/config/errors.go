@@ -24,5 +24,8 @@ type Notice struct {
 }
 
 func (n Notice) String() string {
+	if n.At.Line == 0 { // not of a file
+		return fmt.Sprintf("%s: %s: %s", n.File, n.Key, n.Text)
+	}
 	return fmt.Sprintf("%s:%s: %s: %s", n.File, n.At, n.Key, n.Text)
 }

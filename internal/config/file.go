@@ -44,6 +44,13 @@ type File struct {
 	StateDir string
 
 	lookup func(string) (string, bool)
+	places map[string]place // where each setting of code mode comes from
+}
+
+// place is where a value stands.
+type place struct {
+	file string
+	at   Pos
 }
 
 // Tools are the lists of tools. A nil list is not there; an empty one is.
@@ -97,7 +104,9 @@ const (
 )
 
 // New returns an empty File. lookup is os.LookupEnv, or the test's own.
-func New(lookup func(string) (string, bool)) *File { return &File{lookup: lookup} }
+func New(lookup func(string) (string, bool)) *File {
+	return &File{lookup: lookup, places: map[string]place{}}
+}
 
 // Read reads a configuration file over what the File holds. The error is a
 // *SyntaxError, one or more joined *ValueError, or of the file system.
@@ -185,6 +194,10 @@ func (f *File) load(name string) (*Node, error) {
 func (f *File) readTools(s *section) error {
 	if n := s.get("codeMode"); n != nil {
 		f.CodeMode = n.JSON()
+		f.places["codeMode"] = place{f.Path, n.At}
+		for i := range n.Members {
+			f.places[n.Members[i].Key] = place{f.Path, n.Members[i].At}
+		}
 	} else if s.node.Get("codeMode") != nil {
 		f.CodeMode = json.RawMessage("null")
 	}
@@ -219,6 +232,7 @@ func (f *File) readAgents(s *section) error {
 		tools := a.object("tools")
 		if n := tools.get("codeMode"); n != nil {
 			f.Agents[id] = n.JSON()
+			f.places[id+" agent"] = place{f.Path, n.At}
 		}
 		errs = append(errs, tools.end(), a.end())
 	}

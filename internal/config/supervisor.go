@@ -36,6 +36,7 @@ func (f *File) Set(assignment string) error {
 		return err
 	}
 	f.CodeMode = merged
+	f.places[field] = place{file: "--set"}
 	return nil
 }
 
@@ -49,16 +50,26 @@ func (f *File) codeMode() json.RawMessage {
 }
 
 // Supervisor returns the configuration of the supervisor, and the notices
-// about code mode, which name fields and not places.
-func (f *File) Supervisor(logger *slog.Logger) (cellblock.Config, []cellblock.Notice) {
-	settings, notices := cellblock.ResolveCodeMode(f.codeMode(), nil)
+// about code mode.
+func (f *File) Supervisor(logger *slog.Logger) (cellblock.Config, []Notice) {
+	settings, changes := cellblock.ResolveCodeMode(f.codeMode(), nil)
+	notices := make([]Notice, 0, len(changes))
+	for _, n := range changes {
+		key := "tools.codeMode." + n.Field
+		if n.Field == "codeMode" {
+			key = "tools.codeMode"
+		}
+		at := f.places[n.Field]
+		notices = append(notices, Notice{File: at.file, At: at.at, Key: key, Text: n.Text})
+	}
 	agents := map[string]cellblock.CodeMode{}
 	for id, raw := range f.Agents {
 		agent, _ := cellblock.ResolveCodeMode(f.codeMode(), raw)
 		agents[id] = agent
 		_, own := cellblock.ResolveCodeMode(nil, raw)
+		at := f.places[id+" agent"]
 		for _, n := range own {
-			notices = append(notices, cellblock.Notice{Field: "agents." + id + "." + n.Field, Text: n.Text})
+			notices = append(notices, Notice{File: at.file, At: at.at, Key: "agent " + id + ": tools.codeMode." + n.Field, Text: n.Text})
 		}
 	}
 	cfg := cellblock.Config{
