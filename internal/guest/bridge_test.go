@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -157,6 +158,14 @@ func TestFailureDoesNotWait(t *testing.T) {
 	w := newWorlds(t).open(t, testSettings, nil)
 	if s := w.run(`tools.call("x"); throw new Error("now")`); s.Status != "failed" || s.Pending != 1 {
 		t.Errorf("state %+v", s)
+	}
+}
+
+func TestRequestThatTheHostRefusesIsNotPending(t *testing.T) {
+	w := newWorlds(t).open(t, testSettings, nil)
+	w.refuse = errors.New("not now")
+	if got := value(t, w.run(`try { await tools.call("x") } catch (e) { return e.message }`)); got != `"not now"` {
+		t.Errorf("got %s", got)
 	}
 }
 

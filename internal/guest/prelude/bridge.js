@@ -25,10 +25,10 @@ const request = (method, args) => {
   const id = lastCall + 1;
   lastCall = id;
   return new PromiseConstructor((resolve, reject) => {
+    native.request(id, method, args);
     // The stack of the call is kept for the rejection, which has none.
     pending[id] = { __proto__: null, resolve, reject, at: errorStack(new ErrorConstructor()) };
     pendingCount++;
-    native.request(id, method, args);
   });
 };
 

@@ -49,6 +49,8 @@ const errorStackDescriptor = getOwnPropertyDescriptor(Error.prototype, 'stack');
 const errorStack = uncurry(errorStackDescriptor.get);
 const { RangeError: RangeErrorConstructor, TypeError: TypeErrorConstructor } = globalThis;
 const DOMExceptionConstructor = DOMException;
+const domExceptionName = uncurry(getOwnPropertyDescriptor(DOMException.prototype, 'name').get);
+const domExceptionMessage = uncurry(getOwnPropertyDescriptor(DOMException.prototype, 'message').get);
 const errorConstructors = freeze({
   __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 });

@@ -1,6 +1,10 @@
 // ALL_TOOLS and tools.
 
-lazily('ALL_TOOLS', () => freezeData(part('tools')));
+lazily('ALL_TOOLS', () => {
+  const list = part('tools');
+  for (let i = 0; i < list.length; i++) freeze(list[i]); // all their members are text
+  return freeze(list);
+});
 
 const toolHelpers = freeze({
   __proto__: null,

@@ -169,6 +169,11 @@ const describeError = (reason) => {
 };
 
 const showThrown = (reason) => {
+  try {
+    return domExceptionName(reason) + ': ' + domExceptionMessage(reason);
+  } catch {
+    // anything else
+  }
   if (typeof reason === 'string') return reason;
   if (typeof reason === 'function') return objectToString(reason);
   if (typeof reason !== 'object' || reason === null) return StringFunction(reason);
