@@ -123,7 +123,7 @@ func childWorker() error {
 		fmt.Fprintln(os.Stderr, "no way")
 		os.Exit(7)
 	case "flood":
-		for range 100_000 {
+		for range 2000 {
 			fmt.Fprintln(os.Stderr, strings.Repeat("x", 100))
 		}
 		fmt.Fprint(os.Stderr, "the end")
@@ -165,7 +165,11 @@ func childWorker() error {
 
 // seal jails the child as a worker is.
 func seal(boot *ipc.Boot) ([]ipc.Wall, error) {
-	p, err := jail.Prepare(jail.Entry{Keep: []int{socketFD}, DataBytes: boot.DataBytes})
+	var policy jail.Policy
+	for _, w := range boot.Waive {
+		policy.Waive = append(policy.Waive, jail.Wall(w))
+	}
+	p, err := jail.Prepare(jail.Entry{Policy: policy, Keep: []int{socketFD}, DataBytes: boot.DataBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +205,6 @@ func withoutCgo(t *testing.T, self string) string {
 // TestDeniedCall has a worker that breaks out of its engine and meets the
 // filter.
 func TestDeniedCall(t *testing.T) {
-	if os.Geteuid() != 0 {
-		skip(t, "not root: the policy of these tests waives walls")
-	}
 	cfg := selfAsWorker(t, "denied")
 	cfg.Worker = withoutCgo(t, cfg.Worker)
 	rec := &recorder{}
@@ -330,7 +331,11 @@ func TestAddedEngine(t *testing.T) {
 
 func TestWorkerNotFound(t *testing.T) {
 	t.Setenv("PATH", "relative:/nowhere")
-	for _, path := range []string{"", "/nowhere/vmworker"} {
+	paths := []string{"/nowhere/vmworker"}
+	if beside(t) == "" {
+		paths = append(paths, "")
+	}
+	for _, path := range paths {
 		ps, err := NewProcesses(ProcessConfig{Worker: path, CacheDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)

@@ -129,6 +129,7 @@ func (p *Pool) live(ctx context.Context, e *entry) {
 	if p.admit(e, w, time.Since(begun)) {
 		w.Kill()
 	}
+	p.poke() // another may start now
 	p.reaped(e, w.Wait())
 }
 

@@ -73,6 +73,18 @@ func TestOneProcessPerRun(t *testing.T) {
 	})
 }
 
+func TestWarmFillsOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStarter{answer: honest, delay: time.Second}
+		p := started(t, Config{Starter: s, Warm: 3, Max: 4, Parallel: 1})
+		time.Sleep(2*time.Second + time.Millisecond)
+		synctest.Wait()
+		if got := p.Stats(); got.Ready != 3 || got.Spawns != 3 {
+			t.Errorf("after three starts' time: %+v", got)
+		}
+	})
+}
+
 func TestRefillWaitsForTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeStarter{answer: honest}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cellblock-dev/cellblock/ipc"
 	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/jail/cgroup"
 )
 
 // built is the worker binary of the tests and the place of its artifacts:
@@ -42,9 +46,9 @@ func realWorker(tb testing.TB) (worker, cacheDir string) {
 		}
 		cleanups = append(cleanups, func() error { return os.RemoveAll(built.dir) })
 		built.worker, built.cacheDir = filepath.Join(built.dir, "vmworker"), filepath.Join(built.dir, "cache")
-		if given := os.Getenv(workerEnvVar); given != "" {
+		if given := cmp.Or(os.Getenv(workerEnvVar), beside(tb)); given != "" {
 			built.worker = given
-			built.err = os.Mkdir(built.cacheDir, 0o700)
+			built.err = errors.Join(os.Chmod(built.dir, 0o755), os.Mkdir(built.cacheDir, 0o700))
 			return
 		}
 		cmd := exec.Command("go", "build", "-o", built.worker, "../cmd/vmworker")
@@ -61,8 +65,22 @@ func realWorker(tb testing.TB) (worker, cacheDir string) {
 	return built.worker, built.cacheDir
 }
 
+// beside is the worker beside the test binary, "" when it was not put there.
+func beside(tb testing.TB) string {
+	tb.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(self), "vmworker")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
 // workerEnvVar names a worker binary to use instead of building one.
-const workerEnvVar = "POOL_TEST_WORKER"
+const workerEnvVar = "CELLBLOCK_TEST_WORKER"
 
 // skip skips, where that is allowed.
 func skip(tb testing.TB, why string) {
@@ -76,10 +94,26 @@ func skip(tb testing.TB, why string) {
 // onThisHost waives what this host cannot give, which the tests of the jail
 // look at; here the walls that stand must do.
 func onThisHost() jail.Policy {
+	var p jail.Policy
 	if os.Geteuid() != 0 {
-		return jail.Policy{Waive: []jail.Wall{jail.Cgroup, jail.SlotUID}}
+		p.Waive = append(p.Waive, jail.SlotUID)
 	}
-	return jail.Policy{}
+	if dir, err := cgroup.RuntimeDir(); err == nil {
+		parent, err := cgroup.Open(cgroup.Config{RuntimeDir: dir})
+		switch {
+		case err != nil:
+			p.Waive = append(p.Waive, jail.Cgroup)
+		case !parent.HasCPU():
+			p.Waive = append(p.Waive, jail.CPU)
+		}
+		if err == nil {
+			_ = parent.Close() // another is opened at once
+		}
+	}
+	if _, err := unix.PrctlRetInt(unix.PR_GET_MDWE, 0, 0, 0, 0); err != nil {
+		p.Waive = append(p.Waive, jail.MDWE)
+	}
+	return p
 }
 
 // opened is a running set of processes that is closed with the test.
@@ -152,7 +186,8 @@ func waitFor(t *testing.T, what string, is func() bool) {
 }
 
 func TestRealRuns(t *testing.T) {
-	ps := opened(t, ProcessConfig{Jail: onThisHost()})
+	policy := onThisHost()
+	ps := opened(t, ProcessConfig{Jail: policy})
 	p := started(t, Config{Starter: ps, Warm: 2, Max: 4})
 	pids := map[int]bool{}
 	for i := range 4 {
@@ -167,7 +202,7 @@ func TestRealRuns(t *testing.T) {
 			up[w.Wall] = w.Up
 		}
 		for _, w := range jail.Walls() {
-			if optional := w == jail.Speculation || w == jail.CoreSched; !up[w] && !optional && !onThisHost().Waived(w) {
+			if optional := w == jail.Speculation || w == jail.CoreSched; !up[w] && !optional && !policy.Waived(w) {
 				t.Errorf("run %d: wall %s does not stand: %+v", i, w, info.Walls)
 			}
 		}
@@ -295,7 +330,7 @@ func TestRealMemoryBomb(t *testing.T) {
 				skip(t, "no rights over cgroups")
 			}
 			if waive != nil { // and make it so
-				cfg.Jail.Waive, cfg.RuntimeDir = waive, "/nowhere"
+				cfg.Jail.Waive, cfg.RuntimeDir = append(cfg.Jail.Waive, waive...), "/nowhere"
 			}
 			ps := opened(t, cfg)
 			if groups := ps.parent != nil; groups != (waive == nil) {
