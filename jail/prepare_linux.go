@@ -155,6 +155,7 @@ func allThreads(nr, a, b, c uintptr) error {
 		return nil
 	case unix.ENOTSUP:
 		return errCgo
+	default:
+		return errno
 	}
-	return errno
 }

@@ -290,8 +290,6 @@ func asUser(t *testing.T) {
 		return
 	}
 	t.Run("user", func(t *testing.T) {
-		setpriv, err := exec.LookPath("setpriv")
-		require(t, err)
 		path := buildWorker(t)
 		self := filepath.Join(filepath.Dir(path), "self.test")
 		if _, err := os.Stat(self); err != nil {
@@ -304,8 +302,8 @@ func asUser(t *testing.T) {
 			}
 		}
 		name, _, _ := strings.Cut(t.Name(), "/")
-		c := exec.CommandContext(t.Context(), setpriv, "--reuid=65533", "--regid=65533", "--clear-groups",
-			self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=60s")
+		c := exec.CommandContext(t.Context(), self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=60s")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
 		c.Env = append(os.Environ(), "JAIL_TEST_WORKER="+path, "HOME=/nonexistent")
 		c.WaitDelay = time.Second
 		out, err := c.CombinedOutput()

@@ -166,7 +166,9 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("ended with %v", c.ProcessState)
 	}
 	r, err := g.Report()
-	if err != nil || r.OOMKills == 0 || r.PeakBytes > uint64(someLimits.MemoryBytes) || r.PeakBytes < uint64(someLimits.MemoryBytes)/2 {
+	// The kernel may charge a little past the limit before it kills.
+	const slack = 1 << 20
+	if err != nil || r.OOMKills == 0 || r.PeakBytes > uint64(someLimits.MemoryBytes)+slack || r.PeakBytes < uint64(someLimits.MemoryBytes)/2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -413,10 +415,6 @@ func TestUser(t *testing.T) {
 		t.Skipf("not a version 1 host: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		setpriv, err := exec.LookPath("setpriv")
-		if err != nil {
-			t.Skip("no setpriv")
-		}
 		dir := t.TempDir()
 		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -429,7 +427,8 @@ func TestUser(t *testing.T) {
 		if err := os.WriteFile(path, self, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c := exec.CommandContext(t.Context(), setpriv, "--reuid=65533", "--regid=65533", "--clear-groups", path, "-test.run=^TestUser$", "-test.v")
+		c := exec.CommandContext(t.Context(), path, "-test.run=^TestUser$", "-test.v")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
 		c.Env = append(os.Environ(), "XDG_RUNTIME_DIR=")
 		if out, err := c.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestUser")) {
 			t.Errorf("%v\n%s", err, out)
