@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -148,7 +149,7 @@ func (l *link) request(ctx context.Context, method string, params func(id int64)
 	select {
 	case r, ok := <-reply:
 		if !ok {
-			return nil, errors.Join(errGone, l.brokenBy())
+			return nil, fmt.Errorf("%w: %w", errGone, l.brokenBy())
 		}
 		return result(r)
 	case <-ctx.Done():

@@ -106,11 +106,11 @@ func (s *server) live(ctx context.Context) error {
 	if err == nil {
 		err = s.refresh(starting, session)
 		if err != nil {
-			err = errors.Join(err, session.close())
+			err = fmt.Errorf("%w: %w", err, session.close())
 		}
 	}
 	if err != nil && starting.Err() != nil {
-		err = errors.Join(context.Cause(starting), errors.New("start"+s.stderr.suffix()))
+		err = fmt.Errorf("%w%s", context.Cause(starting), s.stderr.suffix())
 	}
 	cancel()
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *server) live(ctx context.Context) error {
 	s.log.Info("server is ready", "tools", len(s.definitions()))
 	s.watch(ctx, session)
 	s.change(func() { s.state, s.session = StateStarting, nil })
-	return errors.Join(errors.New("the connection ended"), session.close())
+	return fmt.Errorf("the connection ended: %w", session.close())
 }
 
 // watch returns when the session or ctx ends.
@@ -196,10 +196,19 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-timeout.C:
-			return nil, errors.Join(errors.New("is not ready"), err)
+			return nil, notReady(err)
 		case <-moved:
 		}
 	}
+}
+
+var errNotReady = errors.New("is not ready")
+
+func notReady(last error) error {
+	if last == nil {
+		return errNotReady
+	}
+	return fmt.Errorf("%w: %w", errNotReady, last)
 }
 
 // request sends one request within the time-out and the concurrency of the

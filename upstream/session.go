@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -50,8 +51,8 @@ func open(ctx context.Context, c mcp.Connection, p *process, logger *slog.Logger
 	})
 	cs, err := client.Connect(ctx, fixed{s.link}, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 	if err != nil {
-		if broken := s.link.brokenBy(); broken != nil && ctx.Err() == nil {
-			err = errors.Join(broken, err)
+		if broken := s.link.brokenBy(); broken != nil && !errors.Is(broken, io.EOF) && ctx.Err() == nil {
+			err = broken // what the SDK makes of it says less
 		}
 		_ = c.Close()
 		return nil, fmt.Errorf("handshake: %w", err)
@@ -65,10 +66,15 @@ func open(ctx context.Context, c mcp.Connection, p *process, logger *slog.Logger
 	return s, nil
 }
 
+// errClosing is the end of a connection that we ended.
+var errClosing = errors.New("closed from here")
+
 // close ends the connection and the process, and returns how it ended.
 func (s *session) close() error {
 	s.once.Do(func() {
-		s.why = s.link.brokenBy()
+		if s.why = s.link.brokenBy(); s.why == nil {
+			s.why = errClosing
+		}
 		_ = s.link.Close()
 		exit := ""
 		if s.process != nil {
@@ -77,7 +83,7 @@ func (s *session) close() error {
 		_ = s.client.Close()
 		<-s.done
 		if exit != "" {
-			s.why = errors.Join(s.why, errors.New(exit+s.process.stderr.suffix()))
+			s.why = fmt.Errorf("%w; %s%s", s.why, exit, s.process.stderr.suffix())
 		}
 	})
 	return s.why

@@ -173,7 +173,7 @@ func (u *Upstream) openStdio(ctx context.Context, s *server) (*session, error) {
 	session, err := open(ctx, newLineConn(p.out, p.in, s.line, s.log), p, s.log)
 	if err != nil {
 		exit := p.stop()
-		return nil, errors.Join(err, errors.New(exit+s.stderr.suffix()))
+		return nil, fmt.Errorf("%w; %s%s", err, exit, s.stderr.suffix())
 	}
 	return session, nil
 }
