@@ -5,28 +5,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/cellblock-dev/cellblock/jail"
 )
 
 // worker is the path of the worker program that the tests use. A jailed worker
-// cannot be a race build, so it is built here, without cgo.
+// cannot be a race build, so it is built here, without cgo, unless
+// CELLBLOCK_TEST_WORKER names one.
 var worker string
+
+// cacheDir is shared by all tests of the package, so that the engine is
+// prepared once.
+var cacheDir string
 
 func TestMain(m *testing.M) {
 	os.Exit(withWorker(m))
 }
 
 func withWorker(m *testing.M) int {
-	if _, err := os.Stat("internal/guest/engine/quickjs.wasm"); err != nil {
-		fmt.Fprintln(os.Stderr, "the engine is missing: run `make engine`")
-		return 1
-	}
 	dir, err := os.MkdirTemp("", "cellblock-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	cacheDir = filepath.Join(dir, "cache")
+	if worker = os.Getenv("CELLBLOCK_TEST_WORKER"); worker != "" {
+		return m.Run()
+	}
+	if _, err := os.Stat("internal/guest/engine/quickjs.wasm"); err != nil {
+		fmt.Fprintln(os.Stderr, "the engine is missing: run `make engine`")
+		return 1
+	}
 	worker = filepath.Join(dir, "vmworker")
 	build := exec.Command("go", "build", "-o", worker, "./cmd/vmworker")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -37,9 +49,14 @@ func withWorker(m *testing.M) int {
 	return m.Run()
 }
 
-// cacheDir is shared by all tests of the package, so that the engine is
-// prepared once.
-func cacheDir(t *testing.T) string {
-	t.Helper()
-	return filepath.Join(filepath.Dir(worker), "cache")
+// policy is the whole jail, without the walls that CELLBLOCK_TEST_WAIVE names,
+// with commas between them, where the kernel or the user cannot have them.
+func policy() jail.Policy {
+	var p jail.Policy
+	for name := range strings.SplitSeq(os.Getenv("CELLBLOCK_TEST_WAIVE"), ",") {
+		if name != "" {
+			p.Waive = append(p.Waive, jail.Wall(name))
+		}
+	}
+	return p
 }

@@ -30,8 +30,8 @@ func newFixture(t *testing.T, mode cellblock.CodeMode, pool cellblock.PoolConfig
 	before := goleak.IgnoreCurrent()
 	mode.Enabled = true
 	sup, err := cellblock.New(cellblock.Config{
-		CodeMode: mode, Pool: pool,
-		Engine: cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir(t)},
+		CodeMode: mode, Pool: pool, Jail: policy(),
+		Engine: cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir},
 	})
 	if err != nil {
 		t.Fatal(err)
