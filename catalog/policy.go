@@ -28,6 +28,9 @@ type SandboxPolicy struct {
 	Deny      []string
 }
 
+// Allows reports whether a run may have a tool; for surfaces without a catalog.
+func (p *ToolPolicy) Allows(t *Tool) bool { return p.allows(t.policyNames(), t.Kind == KindMCP) }
+
 // allows reports whether a tool with these names may be had.
 func (p *ToolPolicy) allows(names []string, mcp bool) bool {
 	if matchAny(p.Deny, names, mcp) || p.Allow != nil && !matchAny(p.Allow, names, mcp) {

@@ -54,6 +54,15 @@ func TestPolicyOfTrustedServers(t *testing.T) {
 	}
 }
 
+func TestAllows(t *testing.T) {
+	policy := ToolPolicy{Deny: []string{"mcp:gh:*"}}
+	for _, tool := range []Tool{{Name: "a"}, {Name: "a", Kind: KindMCP, Owner: "gh"}, {Name: "a", Kind: KindMCP, Owner: "gh", Trust: &Trust{}}} {
+		if got := policy.Allows(&tool); got != (tool.Kind == KindCore) {
+			t.Errorf("%+v: %v", tool, got)
+		}
+	}
+}
+
 func TestDeniedDirectOnly(t *testing.T) {
 	c := newCatalog(t, Config{Tools: mixedTools(), Policy: ToolPolicy{Deny: []string{"screen"}}})
 	if got := c.DirectOnly(); len(got) != 0 {
