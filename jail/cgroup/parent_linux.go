@@ -21,6 +21,7 @@ const prefix = "cellblock-"
 // Parent is a supervisor's group, below which its workers' groups are made. Its
 // methods may be called at the same time.
 type Parent struct {
+	// All set by Open and never changed.
 	id    string
 	log   *slog.Logger
 	trees []branch
@@ -35,8 +36,10 @@ type Parent struct {
 // branch is our group in one tree.
 type branch struct {
 	tree
-	dir string   // of our group
-	at  *os.File // the same, open, and locked against janitors
+	dir string // of our group
+	// at is the same, open, and locked against janitors; nil when it could
+	// not be made.
+	at *os.File
 }
 
 // Open finds the group we are in, makes ours below it, and removes what dead
@@ -68,10 +71,10 @@ func open(cfg Config, trees []tree) (*Parent, error) {
 	}
 	for _, t := range trees {
 		b, err := newBranch(t, prefix+p.id)
+		p.trees = append(p.trees, b)
 		if err != nil {
 			return nil, errors.Join(unavailable(err), p.Close())
 		}
-		p.trees = append(p.trees, b)
 	}
 	if err := p.boundsSwap(); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -136,30 +139,23 @@ func (p *Parent) boundsSwap() error {
 	return nil
 }
 
-// Close removes what is left of our groups, killing what still runs in them.
-// It may be called twice.
+// Close removes what is left of our groups, killing what still runs in them. A
+// second call does nothing.
 func (p *Parent) Close() error {
 	p.mu.Lock()
+	closed := p.closed
 	p.closed = true
 	p.mu.Unlock()
+	if closed {
+		return nil
+	}
 	err := p.Sweep()
-	for i := range p.trees {
-		b := &p.trees[i]
-		if b.at == nil {
-			continue
+	for _, b := range p.trees {
+		if b.at != nil { // else it was never ours
+			err = errors.Join(err, removeDir(b.dir), b.at.Close())
 		}
-		if e := removeDir(b.dir); e != nil {
-			err = errors.Join(err, e)
-		}
-		err = errors.Join(err, b.at.Close())
-		b.at = nil
 	}
-	p.trees = nil
-	if p.lock != nil {
-		err = errors.Join(err, p.lock.remove())
-		p.lock = nil
-	}
-	return err
+	return errors.Join(err, p.lock.remove())
 }
 
 // Sweep kills what runs in any worker's group and removes the groups. It is
