@@ -22,6 +22,8 @@ type host struct {
 	sup  *cellblock.Supervisor
 	up   *upstream.Upstream
 	logs *slog.Logger
+	// trace is nil when the configuration names no file for it.
+	trace *trajectory
 }
 
 // newHost makes the supervisor and the MCP servers of the configuration;
@@ -34,25 +36,33 @@ func (s *settings) newHost(warm int) (*host, error) {
 	cfg, notices := s.file.Supervisor(s.log)
 	s.tell(notices)
 	cfg.Engine.Worker = s.worker
+	var trace *trajectory
+	if s.file.Trajectory != "" {
+		var err error
+		if trace, err = openTrajectory(s.file.Trajectory, s.log); err != nil {
+			return nil, usage(err)
+		}
+		cfg.Sink = trace
+	}
 	if cfg.Pool.Warm == 0 {
 		cfg.Pool.Warm = warm
 	}
 	sup, err := cellblock.New(cfg)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(errors.Join(err, trace.close()))
 	}
 	up, err := upstream.New(s.file.Upstream(s.worker, s.log))
 	if err != nil {
-		return nil, usage(errors.Join(err, sup.Close()))
+		return nil, usage(errors.Join(err, sup.Close(), trace.close()))
 	}
-	return &host{settings: s, cfg: cfg, sup: sup, up: up, logs: s.log}, nil
+	return &host{settings: s, cfg: cfg, sup: sup, up: up, logs: s.log, trace: trace}, nil
 }
 
 // close ends everything, the servers too.
 func (h *host) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(h.sup.Close(), h.up.Close(ctx))
+	return errors.Join(h.sup.Close(), h.up.Close(ctx), h.trace.close())
 }
 
 // closeInto closes and reports what would not end, unless there is an error

@@ -39,6 +39,9 @@ type File struct {
 	Jail     Jail
 	Pool     Pool
 	Log      Log
+	// Trajectory is the file that takes the events of the runs, one JSON
+	// object a line; empty: none.
+	Trajectory string
 	// StateDir keeps what must outlive the process: accepted definitions of
 	// trusted servers.
 	StateDir string
@@ -124,6 +127,7 @@ func (f *File) Read(name string) error {
 		f.readJail(s.object("jail")),
 		f.readPool(s.object("pool")),
 		f.readLog(s.object("log")),
+		f.readTrajectory(s.object("trajectory")),
 	)
 	if dir := s.str("stateDir", ""); dir != "" {
 		f.StateDir = f.path(dir)
@@ -297,8 +301,15 @@ func (f *File) readLog(s *section) error {
 	return s.end()
 }
 
+func (f *File) readTrajectory(s *section) error {
+	if p := s.str("path", ""); p != "" {
+		f.Trajectory = f.path(p)
+	}
+	return s.end()
+}
+
 // later are keys that belong to the file and have no effect yet.
-func later() []string { return []string{"policy", "sessions", "trajectory", "listen"} }
+func later() []string { return []string{"policy", "sessions", "listen"} }
 
 // Names returns the names of the configured servers, sorted.
 func (f *File) Names() []string {
