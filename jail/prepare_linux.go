@@ -111,8 +111,9 @@ func quietRuntime() error {
 		return errors.New("GOMAXPROCS is not set in the worker's environment, so that its runtime would look for a CPU limit after the seal and be killed")
 	}
 	// The poller's descriptors must exist before no more can be made. The
-	// first timer makes them.
-	time.NewTimer(time.Hour).Stop()
+	// first timer that is armed makes them; one with a channel is armed only
+	// when somebody waits for it.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 	debug.SetMaxThreads(maxThreads)
 	debug.SetMaxStack(maxStackBytes)
 	return nil

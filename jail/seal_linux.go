@@ -12,9 +12,9 @@ import (
 )
 
 // Seal builds the second half of the jail, on every thread, and says which
-// walls stand, in the order of [Walls]. It is called once, on the goroutine
-// and after everything the worker needs has been loaded: from here on there
-// are no files, no new descriptors and no new executable memory.
+// walls stand, in the order of [Walls]. It is called once, after
+// everything the worker needs has been loaded: from here on there are no
+// files, no new descriptors and no new executable memory.
 //
 // After an error the process must end at once: it is neither sealed nor whole.
 // The error is a [*WallError].
