@@ -34,6 +34,7 @@ type Lease struct {
 
 	speaking atomic.Bool // a turn is under way
 	asked    bool        // the token was put; guarded by the pool's lock
+	kept     atomic.Bool // its run cannot be stored; changed under the pool's lock
 	released atomic.Bool
 
 	last   ipc.Message // the last message of the worker that ended a turn
@@ -139,7 +140,7 @@ func (p *Pool) leaseLocked(e *entry, want Want, now time.Time) *Lease {
 func (p *Pool) askLocked() {
 	need := p.queue.len() - max(p.cfg.Max-p.aliveLocked(), 0) - p.count[Spawning] - p.count[Jailed]
 	for l := range p.leases {
-		if l.asked && !l.speaking.Load() {
+		if l.asked && !l.kept.Load() && !l.speaking.Load() {
 			need--
 		}
 	}
@@ -147,12 +148,43 @@ func (p *Pool) askLocked() {
 		if need <= 0 {
 			return
 		}
-		if !l.asked && !l.speaking.Load() {
+		if !l.asked && !l.kept.Load() && !l.speaking.Load() {
 			l.asked = true
 			l.wanted <- struct{}{}
 			need--
 		}
 	}
+}
+
+// Keep says that the run of this lease cannot be stored and therefore keeps
+// its worker until its next turn; another lease is asked in its place. False: all
+// workers of the pool would then be kept so, and the run has to end instead,
+// or nobody could go on.
+func (l *Lease) Keep() bool {
+	p := l.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := 1
+	for other := range p.leases {
+		if other != l && other.kept.Load() {
+			kept++
+		}
+	}
+	if kept >= p.cfg.Max {
+		return false
+	}
+	l.kept.Store(true)
+	p.askLocked()
+	return true
+}
+
+// free ends what Keep began: a run that goes on may be small enough when it
+// waits again.
+func (l *Lease) free() {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	l.kept.Store(false)
+	l.asked = false
 }
 
 // unaskLocked takes the tokens back that nobody has taken yet.

@@ -570,3 +570,40 @@ func TestWanted(t *testing.T) {
 		b.Release()
 	})
 }
+
+// TestKeep: a run that cannot be stored keeps its worker, another is asked in
+// its place, and the last worker cannot be kept.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: 2, Max: 2})
+		leases := []*Lease{acquire(t, p, Want{Session: "a"}), acquire(t, p, Want{Session: "b"})}
+		for _, l := range leases {
+			run(t, l, "idle")
+		}
+		got := make(chan *Lease)
+		go func() {
+			l, err := p.Acquire(t.Context(), Want{Session: "c"})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		var kept, other *Lease
+		select {
+		case <-leases[0].Wanted():
+			kept, other = leases[0], leases[1]
+		case <-leases[1].Wanted():
+			kept, other = leases[1], leases[0]
+		}
+		if !kept.Keep() {
+			t.Fatal("the first of two workers may be kept")
+		}
+		<-other.Wanted()
+		if other.Keep() {
+			t.Error("the last worker was kept")
+		}
+		other.Release()
+		(<-got).Release()
+		kept.Release()
+	})
+}

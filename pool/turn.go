@@ -49,6 +49,9 @@ func (l *Lease) Turn(ctx context.Context, m ipc.Message, budget int64, output fu
 		return nil, err
 	}
 	l.speaking.Store(true)
+	if l.kept.Load() {
+		l.free()
+	}
 	stop := context.AfterFunc(ctx, func() { l.kill(ctx) })
 	l.budget = budget + budget/framingPart + framingBytes
 	answer, bad := l.converse(m, output)
