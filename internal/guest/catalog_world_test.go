@@ -139,6 +139,20 @@ func TestCatalogCalls(t *testing.T) {
 	}
 }
 
+func TestShortcutsAreNotKeptOverATurn(t *testing.T) {
+	w := newWorlds(t).open(t, catalogSettings, testParts)
+	w.run(`const a = tools.message, b = tools.exec; await a(); return [a === tools.message, typeof tools.hasOwnProperty]`)
+	if got := strings.Join(w.needed, ","); got != "shortcuts" {
+		t.Errorf("needed %s", got)
+	}
+	if got := value(t, w.settle(1, true, "1")); got != `[true,"function"]` {
+		t.Errorf("value %s", got)
+	}
+	if got := strings.Join(w.needed, ","); got != "shortcuts,shortcuts" {
+		t.Errorf("needed %s", got)
+	}
+}
+
 func TestSwarm(t *testing.T) {
 	ws := newWorlds(t)
 	w := ws.open(t, testSettings, nil)

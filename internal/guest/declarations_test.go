@@ -16,8 +16,9 @@ func TestDeclarationsNameTheWorld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var declared []string
-	for _, m := range regexp.MustCompile(`(?m)^declare (?:const|function|class) (\w+)`).FindAllStringSubmatch(string(source), -1) {
+	found := regexp.MustCompile(`(?m)^declare (?:const|function|class) (\w+)`).FindAllStringSubmatch(string(source), -1)
+	declared := make([]string, 0, len(found))
+	for _, m := range found {
 		declared = append(declared, m[1])
 	}
 	w := newWorlds(t).open(t, strings.Replace(testSettings, `"swarm":false`, `"swarm":true`, 1), nil)

@@ -53,8 +53,9 @@ const begin = (cell) => {
   }, fail);
 };
 
-// state says how the run stands, once no promise job is left.
+// state ends a turn and says how the run stands, once no promise job is left.
 const state = () => {
+  forgetShortcuts();
   if (outcome.status === 'settled' && pendingCount === 0 && timerCount === 0) {
     outcome.status = 'done';
     reportUnhandled();

@@ -33,6 +33,9 @@ const toolsTarget = { __proto__: null };
 for (const name in toolHelpers) constant(toolsTarget, name, toolHelpers[name]);
 let shortcutsText = null;
 
+// forgetShortcuts ends a turn: the text is no part of snapshots.
+const forgetShortcuts = () => { shortcutsText = null; };
+
 // findShortcut looks a name up in the text of the part, which is a list of
 // ["name","id"] without white space: parsing a thousand pairs for one of them
 // would take longer than most cells run. Inside a string of JSON no quote
@@ -50,9 +53,8 @@ const findShortcut = (name) => {
 };
 
 const installShortcut = (name, id) => {
-  const shortcut = toolShortcut(id);
-  constant(toolsTarget, name, shortcut);
-  return shortcut;
+  // A plain property: nobody but the proxy sees the target before it is frozen.
+  return (toolsTarget[name] = toolShortcut(id));
 };
 
 const completeTools = () => {
