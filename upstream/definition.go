@@ -21,7 +21,16 @@ type definition struct {
 	Description  string          `json:"description"`
 	InputSchema  json.RawMessage `json:"inputSchema"`
 	OutputSchema json.RawMessage `json:"outputSchema"`
-	Annotations  json.RawMessage `json:"annotations"`
+
+	hash string // sum, where it is needed often; else empty
+}
+
+// digest is sum, computed once where that was worth it.
+func (d definition) digest() string {
+	if d.hash != "" {
+		return d.hash
+	}
+	return d.sum()
 }
 
 // listLimits bound what one server may list.
@@ -126,7 +135,6 @@ func readDefinition(raw json.RawMessage) (definition, error) {
 		Description  any             `json:"description"`
 		InputSchema  json.RawMessage `json:"inputSchema"`
 		OutputSchema json.RawMessage `json:"outputSchema"`
-		Annotations  json.RawMessage `json:"annotations"`
 	}
 	if err := json.Unmarshal(raw, &loose); err != nil {
 		return d, err
@@ -137,7 +145,7 @@ func readDefinition(raw json.RawMessage) (definition, error) {
 	if d.Name == "" {
 		return d, errors.New("it has no name")
 	}
-	d.InputSchema, d.OutputSchema, d.Annotations = object(loose.InputSchema), object(loose.OutputSchema), object(loose.Annotations)
+	d.InputSchema, d.OutputSchema = object(loose.InputSchema), object(loose.OutputSchema)
 	if d.InputSchema == nil {
 		d.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}

@@ -11,12 +11,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// headerTimeout bounds the wait for the first byte of a connection; what a
-// call takes is bounded by the server's CallTimeout.
+// dialTimeout bounds the beginning of a connection; what a call takes is
+// bounded by the server's CallTimeout.
 const dialTimeout = 10 * time.Second
 
-// openHTTP connects to a streamable HTTP server. Changed lists are noticed at
-// the next connection: there is no standing stream.
+// openHTTP connects to a streamable HTTP server.
 func openHTTP(ctx context.Context, s *server) (*session, error) {
 	endpoint, err := url.Parse(s.set.URL)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {

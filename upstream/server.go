@@ -45,7 +45,7 @@ type server struct {
 	slots  chan struct{}
 	memory *memory
 	start  func(context.Context, *server) (*session, error)
-	listed func() // called after the list of tools was read
+	listed func() // called after the list of tools was read and is in force
 
 	mu      sync.Mutex
 	state   State                 // guarded by mu
@@ -119,6 +119,7 @@ func (s *server) live(ctx context.Context) error {
 	s.change(func() {
 		s.state, s.session, s.err, s.info = StateReady, session, nil, session.client.InitializeResult()
 	})
+	s.listed()
 	s.log.Info("server is ready", "tools", len(s.definitions()))
 	s.watch(ctx, session)
 	s.change(func() { s.state, s.session = StateStarting, nil })
@@ -127,19 +128,29 @@ func (s *server) live(ctx context.Context) error {
 
 // watch returns when the session or ctx ends.
 func (s *server) watch(ctx context.Context, session *session) {
+	var again <-chan time.Time
+	if s.set.URL != "" {
+		ticker := time.NewTicker(s.set.Relist)
+		defer ticker.Stop()
+		again = ticker.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-session.done:
 			return
+		case <-again:
 		case <-session.changed:
 			sleep(ctx, settleDelay)
-			listing, cancel := context.WithTimeout(ctx, s.set.StartTimeout)
-			if err := s.refresh(listing, session); err != nil && ctx.Err() == nil {
-				s.log.Warn("the changed list of tools could not be read", "reason", err)
-			}
-			cancel()
+		}
+		listing, cancel := context.WithTimeout(ctx, s.set.StartTimeout)
+		err := s.refresh(listing, session)
+		cancel()
+		if err == nil {
+			s.listed()
+		} else if ctx.Err() == nil {
+			s.log.Warn("the list of tools could not be read again", "reason", err)
 		}
 	}
 }
@@ -158,6 +169,9 @@ func (s *server) refresh(ctx context.Context, session *session) error {
 	}
 	var held []string
 	if s.set.Trusted && !s.set.TrustChanges {
+		for i := range tools {
+			tools[i].hash = tools[i].sum()
+		}
 		if tools, held, err = s.memory.review(s.name, tools); err != nil {
 			return err
 		}
@@ -166,7 +180,6 @@ func (s *server) refresh(ctx context.Context, session *session) error {
 		}
 	}
 	s.change(func() { s.tools, s.held = tools, held })
-	s.listed()
 	return nil
 }
 

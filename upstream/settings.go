@@ -11,6 +11,7 @@ const (
 	DefaultStartTimeout   = 10 * time.Second
 	DefaultCallTimeout    = 120 * time.Second
 	DefaultMaxConcurrency = 16
+	DefaultRelist         = time.Minute
 	// MaxConcurrency is the upper bound of Server.MaxConcurrency.
 	MaxConcurrency = 1024
 	// DefaultMaxTools and DefaultMaxDefinitionBytes bound what one server may
@@ -48,6 +49,10 @@ type Server struct {
 	// MaxConcurrency bounds the calls that run in the server at once; the
 	// others queue.
 	MaxConcurrency int
+
+	// Relist is how often the tools of a server with a URL are listed again:
+	// there is no standing stream on which it could tell of a change.
+	Relist time.Duration
 
 	// Allow and Deny are globs over tool names; deny wins, a nil Allow allows
 	// all.
@@ -92,6 +97,9 @@ func (s Server) withDefaults() Server {
 	}
 	if s.MaxConcurrency <= 0 {
 		s.MaxConcurrency = DefaultMaxConcurrency
+	}
+	if s.Relist <= 0 {
+		s.Relist = DefaultRelist
 	}
 	s.MaxConcurrency = min(s.MaxConcurrency, MaxConcurrency)
 	return s

@@ -44,7 +44,7 @@ func (s *server) tool(d definition) catalog.Tool {
 	if s.set.Trusted {
 		t.Trust = &catalog.Trust{}
 		if !s.set.TrustChanges {
-			accepted := d.sum()
+			accepted := d.digest()
 			t.Trust.Check = func() error { return s.unchanged(d.Name, accepted) }
 		}
 	}
@@ -54,7 +54,7 @@ func (s *server) tool(d definition) catalog.Tool {
 // unchanged says whether a tool still is what it was when it was catalogued.
 func (s *server) unchanged(name, sum string) error {
 	for _, d := range s.definitions() {
-		if d.Name == name && d.sum() == sum {
+		if d.Name == name && d.digest() == sum {
 			return nil
 		}
 	}

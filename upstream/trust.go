@@ -42,7 +42,7 @@ func (m *memory) review(server string, all []definition) (accepted []definition,
 		return all, nil, m.storeLocked(server, all)
 	}
 	for _, d := range all {
-		if known[d.Name] == d.sum() {
+		if known[d.Name] == d.digest() {
 			accepted = append(accepted, d)
 		} else {
 			held = append(held, d.Name)
@@ -93,7 +93,7 @@ func (m *memory) loadLocked(server string) (map[string]string, error) {
 func (m *memory) storeLocked(server string, all []definition) error {
 	known := make(map[string]string, len(all))
 	for _, d := range all {
-		known[d.Name] = d.sum()
+		known[d.Name] = d.digest()
 	}
 	m.seen[server] = known
 	if m.dir == "" {

@@ -60,6 +60,7 @@ type Upstream struct {
 	cancel  context.CancelFunc // guarded by mu; set by Start
 	keeper  *spawn.Spawner     // guarded by mu; nil without stdio servers
 	changed chan struct{}      // guarded by mu; closed and replaced when a list was read
+	version uint64             // guarded by mu; counts the lists that were read
 	running sync.WaitGroup
 }
 
@@ -235,6 +236,15 @@ func (u *Upstream) announce() {
 	defer u.mu.Unlock()
 	close(u.changed)
 	u.changed = make(chan struct{})
+	u.version++
+}
+
+// Version is another number whenever Tools or Servers may return something
+// else than before.
+func (u *Upstream) Version() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.version
 }
 
 // StartTimeout is the longest start time-out of the servers; 0 without any.
@@ -296,7 +306,9 @@ func (u *Upstream) Confirm(ctx context.Context, name string) ([]string, error) {
 	if err := s.memory.confirm(name, all); err != nil {
 		return nil, err
 	}
-	return held, s.refresh(ctx, session)
+	err = s.refresh(ctx, session)
+	s.listed()
+	return held, err
 }
 
 // Close ends every server and the keeper, and waits for them. It may be called

@@ -65,6 +65,7 @@ func (f *File) readServer(all *section, name string, n *Node, path string) {
 		URL: s.str("url", ""), Headers: s.table("headers"),
 		StartTimeout:   s.duration("startTimeoutMs", minServerTime, maxStartTimeout),
 		CallTimeout:    s.duration("timeoutMs", minServerTime, maxCallTimeout),
+		Relist:         s.duration("relistMs", time.Second, maxCallTimeout),
 		MaxConcurrency: int(s.integer("maxConcurrency", 1, upstream.MaxConcurrency)),
 		Allow:          s.strings("allow"), Deny: s.strings("deny"),
 		Trusted: s.boolean("trusted"), TrustChanges: s.boolean("trustChanges"),

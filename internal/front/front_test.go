@@ -67,7 +67,7 @@ func newServer(t *testing.T, url string) *Server {
 	cfg := Config{Supervisor: sup, Version: "1", Logger: logger, MaxLineBytes: 1 << 16}
 	if url != "" {
 		cfg.Upstream, err = upstream.New(upstream.Config{Servers: map[string]upstream.Server{
-			"t": {URL: url, StartTimeout: patience, DirectOnly: []string{"direct", "hang"}},
+			"t": {URL: url, StartTimeout: patience, Relist: 20 * time.Millisecond, DirectOnly: []string{"direct", "hang"}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -218,6 +218,43 @@ func TestDirectResultsAreByteExact(t *testing.T) {
 		if got != escaped {
 			t.Errorf("reply = %s\nwant    %s", got, want)
 		}
+	}
+	c.finish()
+}
+
+func TestChangedToolsAreTold(t *testing.T) {
+	t.Parallel()
+	server := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
+	add := func(name string) {
+		server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{}, nil
+		})
+	}
+	add("direct")
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	c := dial(t, newServer(t, web.URL))
+	c.handshake()
+	list := func(id string) string {
+		c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`)
+		return c.line()
+	}
+	if got := list("1"); !strings.Contains(got, `"name":"direct"`) || strings.Contains(got, `"name":"hang"`) {
+		t.Errorf("tools = %s", got)
+	}
+	add("hang") // a direct-only tool as well
+	if got := c.line(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}` {
+		t.Errorf("notice = %s", got)
+	}
+	if got := list("2"); !strings.Contains(got, `"name":"hang"`) {
+		t.Errorf("tools = %s", got)
+	}
+	server.RemoveTools("direct")
+	if got := c.line(); !strings.Contains(got, "list_changed") {
+		t.Errorf("notice = %s", got)
+	}
+	if got := list("3"); strings.Contains(got, `"name":"direct"`) {
+		t.Errorf("tools = %s", got)
 	}
 	c.finish()
 }

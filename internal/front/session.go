@@ -31,6 +31,7 @@ type session struct {
 	mu      sync.Mutex
 	runs    []*cellblock.Run // guarded by mu; the last one is in force
 	version [32]byte         // guarded by mu; of the tools behind it
+	seen    uint64           // guarded by mu; the version of the lists it was made of
 	shown   []string         // guarded by mu; names of the tools the client sees
 	built   int              // guarded by mu; counts the lists that were registered
 	listed  int              // guarded by mu; the last of them that the client asked for
@@ -109,11 +110,18 @@ func (s *session) refresh(ctx context.Context) error {
 				s.front.cfg.Logger.Warn("going on without a server", "server", m.Server, "reason", m.Reason)
 			}
 		})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if up != nil {
+		seen := up.Version()
+		if len(s.runs) > 0 && seen == s.seen {
+			return nil
+		}
+		s.seen = seen // before the lists are taken: they may be newer, never older
 		cfg.Tools, cfg.Servers = up.Tools(), up.Servers()
 	}
 	version := fingerprint(cfg)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
 		return context.Canceled
 	}
