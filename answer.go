@@ -15,9 +15,8 @@ type ready interface {
 // prepare checks a request and makes it ready. Requests that are prepared in
 // order appear in order in the trajectory.
 func (r *Run) prepare(c *cell, call ipc.Call) ready {
-	switch call.Method {
-	case methodAgent, methodPhase, methodLog:
-		return agentCall{r, c, call}
+	if r.isSwarm(call.Method) {
+		return newAgentCall(r, c, call)
 	}
 	return c.catalog.Begin(catalog.Request{
 		ID: call.ID, Method: call.Method, Args: call.Args, ParentCallID: c.callID, Scope: r.scope,
@@ -25,11 +24,10 @@ func (r *Run) prepare(c *cell, call ipc.Call) ready {
 	})
 }
 
-// knowsMethod says whether an honest worker can send a method.
-func (r *Run) knowsMethod(method string) bool {
+// isSwarm says whether a method is one of the swarm's, and the swarm is on.
+// The catalog rejects what it does not know.
+func (r *Run) isSwarm(method string) bool {
 	switch method {
-	case catalog.MethodSearch, catalog.MethodDescribe, catalog.MethodCall, catalog.MethodCallValue, catalog.MethodNamespace, methodYield:
-		return true
 	case methodAgent, methodPhase, methodLog:
 		return r.swarm() != nil
 	default:
@@ -37,13 +35,21 @@ func (r *Run) knowsMethod(method string) bool {
 	}
 }
 
+// callsTool says whether a method is a nested call, whose failure counts as
+// one of a tool.
+func callsTool(method string) bool {
+	switch method {
+	case catalog.MethodCall, catalog.MethodCallValue, catalog.MethodNamespace, methodAgent:
+		return true
+	default:
+		return false
+	}
+}
+
 // restartSafe says why a restart-safe run may not make a request.
 func (r *Run) restartSafe(x *catalog.Exec, call ipc.Call) error {
-	switch call.Method {
-	case methodAgent:
+	if r.isSwarm(call.Method) {
 		return catalog.ErrReplayTools
-	case methodPhase, methodLog:
-		return nil
 	}
 	return x.ReplaySafe(call.Method, call.Args)
 }

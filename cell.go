@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,19 +40,21 @@ type cell struct {
 	overflowed  bool
 	timer       time.Time // next due; zero: none
 	lastID      uint32
-	slot        *snapshot.Slot // nil until the first park
 	started     bool
 	snapBytes   int64
 	peakBytes   int64
 
 	mu        sync.Mutex // guards the fields below
 	state     State
-	pending   map[uint32]*nested  // unsettled
-	arrived   []ipc.Settled       // settled, not delivered, in completion order
-	held      int64               // bytes of arrived
-	approvals map[uint32]struct{} // calls whose approval is open
-	wake      chan struct{}       // something above has changed; capacity 1
-	sent      []PendingCall       // every call that was dispatched
+	slot      *snapshot.Slot       // nil until the first park
+	holding   bool                 // the slot counts held; from the park until the results are delivered
+	pending   map[uint32]*nested   // unsettled
+	arrived   []ipc.Settled        // settled, not delivered, in completion order
+	held      int64                // bytes of arrived
+	approvals map[uint32]time.Time // calls whose approval is open, and until when
+	wake      chan struct{}        // something above has changed; capacity 1
+	sent      []PendingCall        // the calls that were dispatched; at most maxDispatched
+	failures  []string             // how the last rejections of nested calls begin; at most maxFailures
 }
 
 // nested is one request of the guest that has no answer yet.
@@ -64,13 +67,20 @@ const (
 	methodYield = "yield"
 	// emptyListBytes is the length of "[]", the smallest output list.
 	emptyListBytes = 2
+	// maxDispatched bounds the list of dispatched calls in telemetry.
+	maxDispatched = 1000
+	// maxFailures is how many rejections of nested calls are remembered,
+	// maxFailureBytes how much of the text of each, to tell an uncaught one
+	// from an error of the cell's own.
+	maxFailures     = 64
+	maxFailureBytes = 200
 )
 
 func (r *Run) newCell(ctx context.Context, callID string, p program, exec *catalog.Exec) *cell {
 	c := &cell{
 		run: r, callID: callID, settings: &r.settings, program: p, catalog: exec,
 		state: StateRunning, outputBytes: emptyListBytes,
-		pending: map[uint32]*nested{}, approvals: map[uint32]struct{}{}, wake: make(chan struct{}, 1),
+		pending: map[uint32]*nested{}, approvals: map[uint32]time.Time{}, wake: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return c
@@ -137,9 +147,6 @@ func (c *cell) admit(m *ipc.Idle) (*failure, error) {
 		if call.ID <= c.lastID {
 			return nil, lied("call id %d after %d", call.ID, c.lastID)
 		}
-		if !c.run.knowsMethod(call.Method) {
-			return nil, lied("method %q", call.Method)
-		}
 		c.lastID = call.ID
 		if c.program.restartSafe {
 			if err := c.run.restartSafe(c.catalog, call); err != nil {
@@ -167,7 +174,9 @@ func (c *cell) dispatch(calls []ipc.Call) {
 			continue // settled by the next wait
 		}
 		c.mu.Lock()
-		c.sent = append(c.sent, c.pending[call.ID].shown)
+		if len(c.sent) < maxDispatched {
+			c.sent = append(c.sent, c.pending[call.ID].shown)
+		}
 		c.mu.Unlock()
 		ready := c.run.prepare(c, call)
 		c.calls.Go(func() { c.settle(call.ID, ready.Run(c.ctx)) }) // ends when the call does
@@ -179,26 +188,99 @@ func (c *cell) dispatch(calls []ipc.Call) {
 func (c *cell) settle(id uint32, o catalog.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.pending[id]; !ok || c.ctx.Err() != nil {
+	n, ok := c.pending[id]
+	if !ok || c.ctx.Err() != nil {
 		return
 	}
 	delete(c.pending, id)
 	delete(c.approvals, id)
+	if c.holding && c.slot.Hold(int64(len(o.Value))) != nil {
+		// There is no room to keep the result of a suspended cell. A short
+		// rejection takes its place.
+		o = guestError("Error", textTooManySuspended)
+	}
+	if !o.OK && callsTool(n.call.Method) {
+		c.noteFailure(o.Value)
+	}
 	c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: o.OK, Value: o.Value})
 	c.held += int64(len(o.Value))
 	c.nudge()
 }
 
-// approval notes that the approval of a call is open or decided.
+// noteFailure remembers how the text of a rejection begins. The lock is held.
+func (c *cell) noteFailure(value json.RawMessage) {
+	var e struct{ Name, Message string }
+	_ = json.Unmarshal(value, &e) // of the catalog, or guestError
+	if len(c.failures) == maxFailures {
+		c.failures = slices.Delete(c.failures, 0, 1)
+	}
+	c.failures = append(c.failures, cut(e.Name+": "+e.Message, maxFailureBytes))
+}
+
+// detailOf says whether the text of an uncaught error is that of a rejection
+// which the bridge made.
+func (c *cell) detailOf(text string) Detail {
+	if strings.HasPrefix(text, textTooManyPending) {
+		return DetailTooManyPending
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.failures, func(f string) bool { return strings.HasPrefix(text, f) }) {
+		return DetailNestedTool
+	}
+	return ""
+}
+
+// approval notes that the approval of a call is open or decided. The expiry
+// of a suspended cell stands still meanwhile.
 func (c *cell) approval(id uint32, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if open {
-		c.approvals[id] = struct{}{}
+		c.approvals[id] = time.Now().Add(time.Duration(c.settings.ApprovalTimeoutMs) * time.Millisecond)
+		if c.holding {
+			c.slot.Extend(c.lifetime())
+		}
 	} else {
 		delete(c.approvals, id)
 	}
 	c.nudge()
+}
+
+// lifetime is how long a suspended cell is kept: its time to live, counted
+// from the end of the last open approval. The lock is held.
+func (c *cell) lifetime() time.Duration {
+	open := time.Duration(0)
+	for until := range maps.Values(c.approvals) {
+		open = max(open, time.Until(until))
+	}
+	return open + time.Duration(c.settings.SnapshotTTLSeconds)*time.Second
+}
+
+// reserve takes the slot that the cell keeps until its end.
+func (c *cell) reserve() (*snapshot.Slot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slot != nil {
+		return c.slot, nil
+	}
+	slot, err := c.run.sup.store.Reserve()
+	if err == nil {
+		c.slot = slot
+	}
+	return slot, err
+}
+
+// hold makes the slot count the results that have arrived and will.
+func (c *cell) hold() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.slot.Hold(c.held); err != nil {
+		return err
+	}
+	c.holding = true
+	c.slot.Extend(c.lifetime())
+	return nil
 }
 
 // nudge wakes the visit. The lock is held.
@@ -218,7 +300,12 @@ func (c *cell) settleYields() {
 			continue
 		}
 		delete(c.pending, id)
-		c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: true, Value: yielded(n.call.Args)})
+		value := yielded(n.call.Args)
+		if c.holding && c.slot.Hold(int64(len(value))) != nil {
+			value = json.RawMessage(`{"status":"yielded","reason":null}`)
+		}
+		c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: true, Value: value})
+		c.held += int64(len(value))
 	}
 }
 
@@ -237,6 +324,10 @@ func (c *cell) take() []ipc.Settled {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	batch := c.arrived
+	if c.holding {
+		_ = c.slot.Hold(-c.held) // fewer bytes always fit; a released slot counts none
+		c.holding = false
+	}
 	c.arrived, c.held = nil, 0
 	return batch
 }
@@ -244,14 +335,13 @@ func (c *cell) take() []ipc.Settled {
 // waiting is what a cell waits for, as one consistent view.
 type waiting struct {
 	arrived, pending, yields, approvals int
-	held                                int64
 	calls                               []PendingCall // unsettled, yields left out, in order of their ids
 }
 
 func (c *cell) waitingFor() waiting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := waiting{arrived: len(c.arrived), pending: len(c.pending), approvals: len(c.approvals), held: c.held}
+	w := waiting{arrived: len(c.arrived), pending: len(c.pending), approvals: len(c.approvals)}
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		if n := c.pending[id]; n.call.Method == methodYield {
 			w.yields++
@@ -275,10 +365,11 @@ func (c *cell) dispatched() []PendingCall {
 // shut ends the cell from outside: at once when nobody drives it, else through
 // the visit that does.
 func (c *cell) shut() {
+	// In this order: a visit looks at ctx after it has parked the cell.
+	c.cancel()
 	c.mu.Lock()
 	parked := c.state == StateWaiting
 	c.mu.Unlock()
-	c.cancel()
 	if parked {
 		c.end(StateAborted)
 	}
@@ -290,8 +381,12 @@ func (c *cell) end(s State) {
 	c.ended.Do(func() {
 		c.moveTo(s)
 		c.cancel()
-		if c.slot != nil {
-			c.slot.Release()
+		c.mu.Lock()
+		slot := c.slot
+		c.arrived, c.held = nil, 0
+		c.mu.Unlock()
+		if slot != nil {
+			slot.Release()
 		}
 		c.run.forget(c)
 	})

@@ -2,6 +2,8 @@ package cellblock
 
 import (
 	"log/slog"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/catalog"
@@ -29,16 +31,23 @@ type Config struct {
 	// Engine says where the worker program and the engine are.
 	Engine EngineConfig
 
-	// Rules, Approver, Hooks and Sink are the gateway's own: asked before,
-	// around and after each nested call. Nil: nothing is asked.
+	// Rules, Approver and Hooks are the gateway's own: asked before, around
+	// and after each nested call. Nil: nothing is asked.
 	Rules    catalog.Rules
 	Approver catalog.Approver
 	Hooks    catalog.Hooks
-	Sink     catalog.Sink
+	// ExecHooks run around exec itself. May be nil.
+	ExecHooks ExecHooks
+	// Sink takes the trajectory of all runs. Nil: none is kept.
+	Sink Sink
 	// Swarm is the gate tools.swarm, AgentRunner the gateway's own runner of
 	// agents; both are needed.
 	Swarm       bool
 	AgentRunner AgentRunner
+
+	// Debug says which debugging lines are written. Nil: what the environment
+	// variables say (see DebugFrom).
+	Debug *Debug
 
 	// Logger takes the log. Default: none.
 	Logger *slog.Logger
@@ -91,11 +100,20 @@ type EngineConfig struct {
 const (
 	defaultParkAfter      = 250 * time.Millisecond
 	defaultMaxParkedBytes = 1 << 30
+	workersPerProcessor   = 4
+	leastWorkers          = 8
 )
 
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Debug == nil {
+		d := DebugFrom(os.LookupEnv)
+		c.Debug = &d
+	}
+	if c.Pool.Max <= 0 {
+		c.Pool.Max = max(workersPerProcessor*runtime.GOMAXPROCS(0), leastWorkers, c.Pool.Warm)
 	}
 	if c.Pool.ParkAfter <= 0 {
 		c.Pool.ParkAfter = defaultParkAfter

@@ -27,7 +27,7 @@ func (r *Run) describeExec() string {
 		line("- `await agents.run(prompt, {phase, schema})` runs an agent, phase(name) and log(text) report progress; see API.read(\"agents.d.ts\").")
 	}
 	prompts := r.catalog.NamespacePrompts()
-	if prompts != "" {
+	if r.catalog.HasNamespaces() {
 		line("- `namespaces` holds further APIs, each also a global of its own; they are described below.")
 	}
 	line("- Languages: %s. The code is never a shell command. After a failure change the program; do not send an identical one again.", strings.Join(r.settings.Languages, ", "))

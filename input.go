@@ -132,10 +132,7 @@ func (f fields) readLanguage() (string, *failure) {
 func (in WaitInput) check() (string, *failure) {
 	id := any(in.RunID)
 	if in.Arguments != nil {
-		object, fail := readObject(in.Arguments)
-		if fail != nil {
-			return "", fail
-		}
+		object, _ := readObject(in.Arguments) // no object: no id
 		id = object["runId"]
 	}
 	s, _ := id.(string)
@@ -146,8 +143,7 @@ func (in WaitInput) check() (string, *failure) {
 	return s, nil
 }
 
-// readObject reads the model's arguments. Providers send them as an object or
-// as a string that holds one.
+// readObject reads the model's arguments.
 func readObject(raw json.RawMessage) (map[string]any, *failure) {
 	var object map[string]any
 	raw = bytes.TrimSpace(raw)

@@ -15,10 +15,14 @@ import (
 
 // The texts of failures that more than one place gives.
 const (
-	textTimeout = "code mode timeout exceeded"
-	textAborted = "code mode execution aborted"
-	textOutput  = "code mode output limit exceeded"
-	textModule  = "code mode module access is disabled."
+	textTimeout          = "code mode timeout exceeded"
+	textAborted          = "code mode execution aborted"
+	textOutput           = "code mode output limit exceeded"
+	textModule           = "code mode module access is disabled."
+	textSnapshot         = "code mode snapshot limit exceeded"
+	textTooManySuspended = "too many suspended code mode runs."
+	// textTooManyPending is how the guest's side words its own refusal.
+	textTooManyPending = "Error: too many pending code mode tool calls"
 )
 
 // maxErrorBytes is where the error text of a result is cut.
@@ -55,6 +59,10 @@ func endText(e *pool.EndError) string {
 
 func errorOutputLimit() *failure { return &failure{code: CodeOutputLimit, text: textOutput} }
 
+func errorSnapshotLimit() *failure { return &failure{code: CodeSnapshotLimit, text: textSnapshot} }
+
+func errorAborted() *failure { return &failure{code: CodeAborted, text: textAborted} }
+
 // done is the result of a cell that returned.
 func (v *visit) done(m *ipc.Done) Result {
 	v.stats(m.Stats)
@@ -76,7 +84,11 @@ func (v *visit) done(m *ipc.Done) Result {
 func (v *visit) guestFailed(m *ipc.Failed) Result {
 	v.stats(m.Stats)
 	v.cell.started = v.cell.started || m.Started
-	return v.fail(failureOf(m))
+	f := failureOf(m)
+	if m.Failure == ipc.FailGuest {
+		f.detail = v.cell.detailOf(m.Message)
+	}
+	return v.fail(f)
 }
 
 // failureOf gives the worker's failure its code, detail and text.
@@ -97,25 +109,14 @@ func failureOf(m *ipc.Failed) *failure {
 	case ipc.FailOutput:
 		return errorOutputLimit()
 	case ipc.FailSnapshot:
-		return &failure{code: CodeSnapshotLimit, text: "code mode snapshot limit exceeded"}
+		return errorSnapshotLimit()
 	case ipc.FailRestore:
 		return &failure{CodeInternalError, DetailRestoreFailed, m.Message}
-	case ipc.FailGuest:
-		return &failure{CodeInternalError, guestDetail(m.Detail), m.Message}
-	case ipc.FailSyntax, ipc.FailStuck, ipc.FailTrap:
+	case ipc.FailGuest, ipc.FailSyntax, ipc.FailStuck, ipc.FailTrap:
 		return &failure{code: CodeInternalError, text: m.Message}
 	default:
 		return &failure{code: CodeInternalError, text: m.Message}
 	}
-}
-
-// guestDetail lets through only the details that a thrown error may have: the
-// guest's side names them, so nothing else is believed.
-func guestDetail(said string) Detail {
-	if d := Detail(said); d == DetailNestedTool || d == DetailTooManyPending {
-		return d
-	}
-	return ""
 }
 
 // fail is the failed result of a visit; it ends the cell.
@@ -145,20 +146,29 @@ func (v *visit) refuse(f *failure) Result {
 }
 
 func (v *visit) aborted() *Result {
-	r := v.fail(&failure{code: CodeAborted, text: textAborted})
+	r := v.fail(errorAborted())
 	return &r
 }
 
 // broken is the result of a turn that did not end as a turn does: the caller
 // left, the deadline passed, or the worker died.
 func (v *visit) broken(err error) Result {
-	return v.fail(v.failureOfEnd(err))
+	f := v.failureOfEnd(err)
+	// A killed worker cannot say any more whether the cell had begun. For
+	// TypeScript it says so beforehand; JavaScript is counted as begun, the
+	// answer that makes a caller careful.
+	c := v.cell
+	c.started = c.started || c.program.language == ipc.JavaScript
+	return v.fail(f)
 }
+
+// gone says that the caller has left or that the cell was ended from outside.
+func (v *visit) gone() bool { return v.ctx.Err() != nil || v.cell.ctx.Err() != nil }
 
 // failureOfEnd says whose fault the end of a worker was.
 func (v *visit) failureOfEnd(err error) *failure {
-	if v.ctx.Err() != nil && !errors.Is(v.ctx.Err(), context.DeadlineExceeded) || v.cell.ctx.Err() != nil {
-		return &failure{code: CodeAborted, text: textAborted}
+	if v.gone() {
+		return errorAborted()
 	}
 	if v.left() <= 0 {
 		return &failure{code: CodeTimeout, text: textTimeout}
@@ -181,7 +191,7 @@ func (v *visit) failureOfEnd(err error) *failure {
 			return &failure{CodeInternalError, DetailMemoryLimit, "code mode memory limit exceeded"}
 		}
 	case pool.EndShutdown:
-		return &failure{code: CodeAborted, text: textAborted}
+		return errorAborted()
 	default:
 	}
 	return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable(endText(end))}
@@ -191,12 +201,10 @@ func (v *visit) failureOfEnd(err error) *failure {
 func (v *visit) failureOfAcquire(err error) *failure {
 	text := unavailable(err.Error())
 	switch {
-	case v.ctx.Err() != nil && !errors.Is(v.ctx.Err(), context.DeadlineExceeded), v.cell.ctx.Err() != nil:
-		return &failure{code: CodeAborted, text: textAborted}
+	case v.gone(), errors.Is(err, pool.ErrClosed):
+		return errorAborted()
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{code: CodeTimeout, text: textTimeout}
-	case errors.Is(err, pool.ErrClosed):
-		return &failure{code: CodeAborted, text: textAborted}
 	case errors.Is(err, pool.ErrOverloaded):
 		return &failure{CodeRuntimeUnavailable, DetailOverloaded, text}
 	default:

@@ -16,7 +16,7 @@ const guestOverhead = 16 << 20
 // wanted is readable when another run waits for the worker that this visit
 // holds without using it.
 func (v *visit) wanted() <-chan struct{} {
-	if v.lease == nil || v.tooLarge {
+	if v.lease == nil || v.pinned {
 		return nil
 	}
 	return v.lease.Wanted()
@@ -31,18 +31,37 @@ func (v *visit) store() *Result {
 		result := v.broken(err)
 		return &result
 	case fail != nil:
-		v.tooLarge = true
-		return nil
+		return v.pin()
 	}
 	stash, err := v.run.sup.store.Stash(snap)
 	if err != nil {
-		v.tooLarge = true // no room for it: the worker still holds the VM
-		return nil
+		return v.pin() // no room for it: the worker still holds the VM
 	}
 	v.stored = stash
 	v.lease.Release()
 	v.lease = nil
 	return nil
+}
+
+// pin lets the run keep its worker while it only waits. One worker is always
+// left for the runs that can be stored.
+func (v *visit) pin() *Result {
+	sup := v.run.sup
+	if sup.pinned.Add(1) >= int64(sup.cfg.Pool.Max) {
+		sup.pinned.Add(-1)
+		result := v.fail(errorSnapshotLimit())
+		return &result
+	}
+	v.pinned = true
+	return nil
+}
+
+// unpin ends that.
+func (v *visit) unpin() {
+	if v.pinned {
+		v.pinned = false
+		v.run.sup.pinned.Add(-1)
+	}
 }
 
 // park suspends the cell and returns the waiting result.
@@ -53,12 +72,9 @@ func (v *visit) park() *Result {
 
 func (v *visit) parkCell() Result {
 	c := v.cell
-	if c.slot == nil {
-		slot, err := v.run.sup.store.Reserve()
-		if err != nil {
-			return v.fail(errorTooManySuspended())
-		}
-		c.slot = slot
+	slot, err := c.reserve()
+	if err != nil {
+		return v.fail(errorTooManySuspended())
 	}
 	snap, fail, err := v.takeSnapshot()
 	if err != nil {
@@ -70,15 +86,22 @@ func (v *visit) parkCell() Result {
 	c.snapBytes = int64(len(snap))
 	ttl := time.Duration(c.settings.SnapshotTTLSeconds) * time.Second
 	c.moveTo(StateWaiting)
-	id, err := c.slot.Park(snap, ttl, c, func() { c.end(StateExpired) })
-	if err != nil {
-		return v.fail(errorTooManySuspended())
+	id, err := slot.Park(snap, ttl, c, func() { c.end(StateExpired) })
+	if err == nil {
+		err = c.hold()
 	}
-	if w := c.waitingFor(); c.slot.Hold(w.held) != nil {
+	switch {
+	case v.gone():
+		return v.fail(errorAborted())
+	case err != nil:
 		return v.fail(errorTooManySuspended())
 	}
 	v.release()
-	return v.waiting(id)
+	r := v.waiting(id)
+	v.run.record(EventSnapshot, c.callID, func(e *Event) {
+		e.Result = facts(map[string]any{"runId": id, "reason": r.Reason, "bytes": c.snapBytes})
+	})
+	return r
 }
 
 // takeSnapshot returns the VM as bytes, from its worker or from the store.
@@ -111,7 +134,7 @@ func (v *visit) snapshot() ([]byte, *failure, error) {
 		return m.Snapshot, nil, nil
 	case *ipc.Failed:
 		if m.Failure == ipc.FailSnapshot {
-			return nil, &failure{code: CodeSnapshotLimit, text: "code mode snapshot limit exceeded"}, nil
+			return nil, errorSnapshotLimit(), nil
 		}
 	}
 	err = lied("park answered by %v", end.Kind())
@@ -151,5 +174,5 @@ func (v *visit) waiting(id string) Result {
 // errorTooManySuspended is the failure of a cell for which the store has no
 // slot or no bytes left.
 func errorTooManySuspended() *failure {
-	return &failure{CodeInvalidInput, DetailTooManySuspendedRuns, "too many suspended code mode runs."}
+	return &failure{CodeInvalidInput, DetailTooManySuspendedRuns, textTooManySuspended}
 }

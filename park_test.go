@@ -52,7 +52,7 @@ func TestCellsWaitWithoutWorkers(t *testing.T) {
 
 func TestSuspendedRunsAreBounded(t *testing.T) {
 	f := newFixture(t, cellblock.CodeMode{MaxSuspendedRuns: 2}, cellblock.PoolConfig{})
-	var ids []string
+	ids := make([]string, 0, 2)
 	for range 2 {
 		r := f.exec("await yield_control(); return 1")
 		if r.Status != cellblock.StatusWaiting {

@@ -21,10 +21,16 @@ const maxListedTools = 50
 // ErrPayload and lists the names found. For a run without code mode it
 // returns nil.
 func CheckPayload(p Provider, body json.RawMessage, r *Run) error {
+	names, err := payloadTools(body)
+	problem := checkTools(p, names, err, r)
+	r.debugPayload(p, body, names, problem)
+	return problem
+}
+
+func checkTools(p Provider, names []string, err error, r *Run) error {
 	if !r.active {
 		return nil
 	}
-	names, err := payloadTools(body)
 	if err != nil {
 		return fmt.Errorf("%w: %s payload: %w", ErrPayload, p, err)
 	}

@@ -2,9 +2,11 @@ package cellblock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -49,6 +51,9 @@ type Run struct {
 	approvedHosted  []string
 	namespaceConfig any
 	log             *slog.Logger
+	events          eventCount
+	// foreign counts the gateway's agent runners that have not returned.
+	foreign sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool               // guarded by mu
@@ -75,6 +80,12 @@ func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
 	}
 	emptyAllow := s.cfg.Tools.Allow != nil && len(s.cfg.Tools.Allow) == 0
 	r.active = settings.Enabled && !cfg.Raw && !cfg.DisableTools && !emptyAllow
+	if !r.active {
+		// The tools stay as they are, whatever they are called.
+		policy := s.policy(cfg)
+		r.tools = slices.DeleteFunc(slices.Clone(cfg.Tools), func(t catalog.Tool) bool { return cfg.DisableTools || !policy.Allows(&t) })
+		cfg.Tools, cfg.Servers, cfg.Namespaces = nil, nil, nil
+	}
 	c, err := catalog.New(s.catalogConfig(cfg, &settings))
 	if err != nil {
 		return nil, fmt.Errorf("build the catalog: %w", err)
@@ -86,6 +97,9 @@ func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
 		return nil, fmt.Errorf("supervisor: %w", ErrClosed)
 	}
 	s.runs[r] = struct{}{}
+	if s.debug.CodeMode {
+		r.debugLine("code_mode", r.visibleNames(), "active", r.active, "catalogSize", c.Len(), "agentId", r.scope.AgentID)
+	}
 	return r, nil
 }
 
@@ -97,28 +111,56 @@ func (r *Run) Scope() Scope { return r.scope }
 // cell is killed and the result is aborted.
 func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
 	r.count(func(c *runCounters) { c.execs++ })
+	r.recordCall(EventExec, in.CallID, in.arguments)
 	v := r.begin(ctx)
 	defer func() { v.stop() }()
 	if fail := r.usable(); fail != nil {
-		return v.refuse(fail)
+		return r.ended(v.refuse(fail), in.CallID, nil)
 	}
+	hooked, fail := v.beforeExec(in)
+	var result Result
+	if fail != nil {
+		result = v.refuse(fail)
+	} else {
+		result = v.exec(hooked.input)
+	}
+	hooked.after(context.WithoutCancel(ctx), result)
+	return r.ended(result, in.CallID, hooked.sent)
+}
+
+// ended tells of the end of an exec.
+func (r *Run) ended(result Result, callID string, sent json.RawMessage) Result {
+	r.recordResult(EventExec, callID, "", sent, result)
+	r.debugResult(ToolExec, callID, result)
+	return result
+}
+
+// exec runs a cell whose input the hooks have seen.
+func (v *visit) exec(in ExecInput) Result {
+	r := v.run
 	p, fail := in.check(&r.settings)
 	if fail != nil {
 		return v.refuse(fail)
 	}
-	if err := ctx.Err(); err != nil {
-		return v.refuse(&failure{code: CodeAborted, text: textAborted})
+	if v.ctx.Err() != nil {
+		return v.refuse(errorAborted())
 	}
-	exec, err := r.catalog.NewExec(ctx, catalog.ScopeContext{
+	exec, err := r.catalog.NewExec(v.killCtx, catalog.ScopeContext{
 		AgentID: r.scope.AgentID, SessionKey: r.scope.SessionKey, SessionID: r.scope.SessionID, RunID: r.scope.RunID, Config: r.namespaceConfig,
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case v.ctx.Err() != nil:
+		return v.refuse(errorAborted())
+	case v.left() <= 0:
+		return v.refuse(&failure{code: CodeTimeout, text: textTimeout})
+	default:
 		return v.refuse(&failure{code: CodeInternalError, text: err.Error()})
 	}
-	c := r.newCell(ctx, in.CallID, p, exec)
+	c := r.newCell(v.ctx, in.CallID, p, exec)
 	v.attach(c)
 	if !r.remember(c) {
-		return v.fail(&failure{code: CodeAborted, text: textAborted})
+		return v.fail(errorAborted())
 	}
 	if fail := v.acquire(false); fail != nil {
 		return v.fail(fail)
@@ -162,9 +204,32 @@ func (r *Run) Close() {
 	for _, c := range cells {
 		c.calls.Wait()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.sup.cfg.Pool.CloseTimeout)
+	defer cancel()
+	r.awaitForeign(ctx)
 	r.sup.mu.Lock()
 	delete(r.sup.runs, r)
 	r.sup.mu.Unlock()
+}
+
+// awaitForeign waits for the gateway's own code, tools and agent runners, that
+// has not returned although its call has ended. What does not return within
+// the close timeout is left behind, with a line in the log.
+func (r *Run) awaitForeign(ctx context.Context) {
+	agents := make(chan struct{})
+	go func() { // ends when the last runner returns
+		r.foreign.Wait()
+		close(agents)
+	}()
+	err := r.catalog.Wait(ctx)
+	select {
+	case <-agents:
+	case <-ctx.Done():
+		err = errors.Join(err, ctx.Err())
+	}
+	if err != nil {
+		r.log.Warn("tools or agents of a closed run go on although their calls have ended", "reason", err)
+	}
 }
 
 // usable says why no cell of the run can be served at all.
@@ -175,7 +240,7 @@ func (r *Run) usable() *failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return &failure{code: CodeAborted, text: textAborted}
+		return errorAborted()
 	}
 	return nil
 }
@@ -221,9 +286,6 @@ func (r *Run) telemetry() Telemetry {
 	t.SearchCount, t.DescribeCount, t.CallCount = n.Search, n.Describe, n.Call
 	t.CalledTools = append([]string{}, n.Called...)
 	t.Dispatched = []PendingCall{}
-	t.VisibleTools = []string{ToolExec, ToolWait}
-	for _, tool := range r.catalog.DirectOnly() {
-		t.VisibleTools = append(t.VisibleTools, tool.Name)
-	}
+	t.VisibleTools = r.visibleNames()
 	return t
 }

@@ -17,15 +17,21 @@ const (
 	StateAborted   State = "aborted"
 )
 
-// moveTo changes the state of the cell, logs the change and counts it. Only
-// the visit that drives the cell, or the expiry of its slot, calls it.
+// final says that nothing comes after a state.
+func (s State) final() bool { return s != StateRunning && s != StateWaiting }
+
+// moveTo changes the state of the cell, logs the change, counts it and puts it
+// into the trajectory. A cell that has ended stays as it is.
 func (c *cell) moveTo(s State) {
 	c.mu.Lock()
 	from := c.state
+	if from == s || from.final() {
+		c.mu.Unlock()
+		return
+	}
 	c.state = s
 	c.mu.Unlock()
-	if from != s {
-		c.run.log.Debug("run moves", "call", c.callID, "from", from, "to", s)
-		c.run.sup.moves.add(from, s)
-	}
+	c.run.log.Debug("run moves", "call", c.callID, "from", from, "to", s)
+	c.run.sup.moves.add(from, s)
+	c.run.record(EventTransition, c.callID, func(e *Event) { e.Result = facts(map[string]any{"from": from, "to": s}) })
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/catalog"
@@ -23,6 +25,11 @@ type Supervisor struct {
 	pool      *pool.Pool
 	store     *snapshot.Store
 	moves     *moves
+	trace     *recorder
+	debug     *debugger
+	// pinned counts the runs that keep their worker while they only wait,
+	// because their VM could not be stored.
+	pinned atomic.Int64
 
 	mu      sync.Mutex
 	runs    map[*Run]struct{} // guarded by mu
@@ -39,7 +46,10 @@ func New(cfg Config) (*Supervisor, error) {
 	if err := cfg.Jail.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Supervisor{cfg: cfg, log: cfg.Logger, runs: map[*Run]struct{}{}, moves: newMoves()}
+	s := &Supervisor{
+		cfg: cfg, log: cfg.Logger, runs: map[*Run]struct{}{}, moves: newMoves(),
+		trace: &recorder{sink: cfg.Sink, log: cfg.Logger}, debug: newDebugger(*cfg.Debug),
+	}
 	s.cfg.CodeMode = s.resolve("", cfg.CodeMode)
 	s.cfg.Agents = map[string]CodeMode{}
 	for id, c := range cfg.Agents {
@@ -121,7 +131,7 @@ func (s *Supervisor) unready() *failure {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return &failure{code: CodeAborted, text: textAborted}
+		return errorAborted()
 	case !s.started:
 		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable("the supervisor is not started")}
 	case s.startErr != nil:
@@ -163,17 +173,26 @@ func (s *Supervisor) identity() snapshot.Identity {
 	return snapshot.Identity{Engine: a.Engine, Base: a.Base}
 }
 
+// policy is what the configuration says about the tools of a run.
+func (s *Supervisor) policy(cfg RunConfig) catalog.ToolPolicy {
+	return catalog.ToolPolicy{
+		Allow: s.cfg.Tools.Allow, Deny: s.cfg.Tools.Deny, Sandboxed: cfg.Sandboxed, Sandbox: s.cfg.Tools.Sandbox,
+	}
+}
+
 // catalogConfig is the catalog's share of the configuration.
 func (s *Supervisor) catalogConfig(cfg RunConfig, settings *CodeMode) catalog.Config {
+	files := slices.Clone(cfg.Files)
+	if s.swarm() != nil {
+		files = append(files, swarmFile())
+	}
 	return catalog.Config{
-		Tools: cfg.Tools, Servers: cfg.Servers, Files: cfg.Files,
-		Policy: catalog.ToolPolicy{
-			Allow: s.cfg.Tools.Allow, Deny: s.cfg.Tools.Deny, Sandboxed: cfg.Sandboxed, Sandbox: s.cfg.Tools.Sandbox,
-		},
+		Tools: cfg.Tools, Servers: cfg.Servers, Files: files,
+		Policy:     s.policy(cfg),
 		Namespaces: cfg.Namespaces, NamespaceConfig: cfg.NamespaceConfig,
 		MaxSearchLimit: int(settings.MaxSearchLimit), SearchDefaultLimit: int(settings.SearchDefaultLimit),
 		ApprovalTimeout: time.Duration(settings.ApprovalTimeoutMs) * time.Millisecond,
-		Rules:           s.cfg.Rules, Approver: s.cfg.Approver, Hooks: s.cfg.Hooks, Sink: s.cfg.Sink,
+		Rules:           s.cfg.Rules, Approver: s.cfg.Approver, Hooks: s.cfg.Hooks, Sink: s.trace.catalogSink(),
 		Logger: s.log,
 	}
 }

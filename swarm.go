@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/cellblock-dev/cellblock/catalog"
@@ -54,13 +56,15 @@ const (
 	methodLog   = "log"
 )
 
-// swarm returns the runner of the run's agents, nil when the swarm is off.
-func (r *Run) swarm() AgentRunner {
-	if !r.sup.cfg.Swarm {
+// swarm returns the runner of agents, nil when the swarm is off.
+func (s *Supervisor) swarm() AgentRunner {
+	if !s.cfg.Swarm {
 		return nil
 	}
-	return r.sup.cfg.AgentRunner
+	return s.cfg.AgentRunner
 }
+
+func (r *Run) swarm() AgentRunner { return r.sup.swarm() }
 
 // agentCall is a request of the swarm.
 type agentCall struct {
@@ -69,8 +73,55 @@ type agentCall struct {
 	call ipc.Call
 }
 
-// Run answers the request.
+// newAgentCall puts the call into the trajectory.
+func newAgentCall(r *Run, c *cell, call ipc.Call) agentCall {
+	a := agentCall{r, c, call}
+	a.record(EventToolCall, func(e *Event) { e.Input = call.Args })
+	return a
+}
+
+func (a agentCall) record(typ EventType, fill func(*Event)) {
+	id := a.cell.callID + "/" + a.call.Method + "-" + strconv.FormatUint(uint64(a.call.ID), 10)
+	a.run.record(typ, id, func(e *Event) {
+		e.ParentCallID, e.ToolName = a.cell.callID, a.call.Method
+		fill(e)
+	})
+}
+
+// Run answers the request and puts the answer into the trajectory. It returns
+// when ctx ends, whatever the runner does.
 func (a agentCall) Run(ctx context.Context) catalog.Outcome {
+	answer := make(chan catalog.Outcome, 1)
+	a.run.foreign.Go(func() { // ends when the runner returns; Run.Close waits for it
+		o := guestError("Error", a.call.Method+" ended without an answer")
+		defer func() { answer <- o }()
+		defer func() {
+			if p := recover(); p != nil {
+				a.run.log.Error("the agent runner panicked", "panic", p, "stack", string(debug.Stack()))
+				o = guestError("Error", a.call.Method+" panicked")
+			}
+		}()
+		o = a.answer(ctx)
+	})
+	var o catalog.Outcome
+	select {
+	case o = <-answer:
+	case <-ctx.Done():
+		o = guestError("Error", textAborted)
+	}
+	a.record(EventToolResult, func(e *Event) {
+		if o.OK {
+			e.Result = o.Value
+			return
+		}
+		var said struct{ Message string }
+		_ = json.Unmarshal(o.Value, &said) // made by guestError
+		e.Error = said.Message
+	})
+	return o
+}
+
+func (a agentCall) answer(ctx context.Context) catalog.Outcome {
 	var args []json.RawMessage
 	if json.Unmarshal(a.call.Args, &args) != nil || len(args) == 0 {
 		return guestError("TypeError", a.call.Method+" arguments must be a list.")
@@ -113,7 +164,9 @@ func (a agentCall) runAgent(ctx context.Context, request AgentRequest) catalog.O
 	switch {
 	case result.Status != AgentCompleted:
 	case value == nil && request.Schema != nil:
-		result.Detail = "no structured value"
+		result.Status, result.Detail = "failed", "no structured value"
+	case value != nil && !json.Valid(value):
+		result.Status, result.Detail = "failed", "a result that is not JSON"
 	case int64(len(value)) > a.cell.settings.MaxBridgeBytes:
 		return guestError("Error", catalog.ErrBridgeLimit.Error())
 	default:
@@ -133,3 +186,27 @@ func guestError(name, message string) catalog.Outcome {
 	}
 	return catalog.Outcome{Value: raw}
 }
+
+// swarmFile is the declaration that cells find in API.
+func swarmFile() catalog.File {
+	return catalog.File{Path: "agents.d.ts", Description: "Running agents and reporting progress.", Content: agentsDeclaration}
+}
+
+const agentsDeclaration = `/** Runs agents; each call is one agent. */
+declare namespace agents {
+  interface RunOptions {
+    /** The phase under which the agent is shown. */
+    phase?: string;
+    /** A JSON Schema; the promise then resolves to a value that fits it. */
+    schema?: object;
+    [option: string]: unknown;
+  }
+  /** Resolves to the agent's result. Rejects with a SwarmAgentError when the agent does not complete. */
+  function run(prompt: string, options?: RunOptions): Promise<any>;
+}
+/** Starts a phase of the work; shown as progress. */
+declare function phase(name: string): Promise<null>;
+/** Adds a line to the progress shown. */
+declare function log(text: string): Promise<null>;
+declare class SwarmAgentError extends Error {}
+`

@@ -41,8 +41,9 @@ type visit struct {
 
 	lease  *pool.Lease     // nil while the VM is stored
 	stored *snapshot.Stash // the VM while it waits for its tools without a worker
-	// tooLarge says that the VM could not be stored and so keeps its worker.
-	tooLarge bool
+	// pinned says that the VM could not be stored and so keeps its worker
+	// while it waits; it counts in Supervisor.pinned.
+	pinned bool
 
 	workers     []string
 	walls       []jail.State
@@ -103,6 +104,7 @@ func (v *visit) acquire(resume bool) *failure {
 
 // release gives the worker back; the pool decides whether it lives on.
 func (v *visit) release() {
+	v.unpin()
 	if v.lease != nil {
 		v.lease.Release()
 		v.lease = nil
@@ -195,7 +197,8 @@ func (v *visit) await() (ipc.Message, *Result) {
 	c := v.cell
 	timer := time.NewTimer(time.Until(v.deadline))
 	defer timer.Stop()
-	patience := time.Now().Add(min(approvalPatience, v.left()))
+	defer v.unpin()        // a VM that goes on may have become smaller when it waits again
+	var patience time.Time // until when only approvals are waited for; zero while there is more
 	for {
 		w := c.waitingFor()
 		if w.yields > 0 || c.program.restartSafe {
@@ -208,9 +211,13 @@ func (v *visit) await() (ipc.Message, *Result) {
 			return v.resume()
 		}
 		until := v.deadline
-		if w.approvals > 0 && w.approvals == w.pending {
-			until = earlier(until, patience)
+		switch {
+		case w.approvals == 0 || w.approvals < w.pending:
+			patience = time.Time{}
+		case patience.IsZero():
+			patience = time.Now().Add(approvalPatience)
 		}
+		until = earlier(until, patience)
 		if !time.Now().Before(until) {
 			return nil, v.park()
 		}

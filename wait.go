@@ -17,8 +17,21 @@ import (
 // ctx ends the cell is aborted.
 func (r *Run) Wait(ctx context.Context, in WaitInput) Result {
 	r.count(func(c *runCounters) { c.waits++ })
+	r.recordCall(EventWait, in.CallID, in.arguments)
 	v := r.begin(ctx)
 	defer func() { v.stop() }()
+	result := v.wait(in) //nolint:contextcheck // the visit carries ctx
+	parent := ""
+	if v.cell != nil {
+		parent = v.cell.callID
+	}
+	r.recordResult(EventWait, in.CallID, parent, nil, result)
+	r.debugResult(ToolWait, in.CallID, result)
+	return result
+}
+
+func (v *visit) wait(in WaitInput) Result {
+	r := v.run
 	if fail := r.usable(); fail != nil {
 		return v.refuse(fail)
 	}
@@ -29,8 +42,8 @@ func (r *Run) Wait(ctx context.Context, in WaitInput) Result {
 	if fail := r.mayResume(id); fail != nil {
 		return v.refuse(fail)
 	}
-	if ctx.Err() != nil {
-		return v.refuse(&failure{code: CodeAborted, text: textAborted})
+	if v.ctx.Err() != nil {
+		return v.refuse(errorAborted())
 	}
 	c, slot, snap, err := r.claim(id)
 	if err != nil {
@@ -83,7 +96,7 @@ func failureOfClaim(err error) *failure {
 func (v *visit) goOn(slot *snapshot.Slot, snap []byte) Result {
 	v.cell.settleYields()
 	if !v.untilSettled() {
-		if v.ctx.Err() != nil || v.cell.ctx.Err() != nil {
+		if v.gone() {
 			return *v.aborted()
 		}
 		return v.stillWaiting(slot)

@@ -103,6 +103,13 @@ func (s *server) startCell(m *ipc.Start) error {
 		return refusal
 	}
 	s.run.cell = cell
+	if m.Language == ipc.TypeScript {
+		// A sign of life after the transform: a worker that dies without it
+		// died of the source, not of what the cell did.
+		if err := s.must(s.write(&ipc.Output{})); err != nil {
+			return err
+		}
+	}
 	if err := s.vm.keepPositions(cell.pos); err != nil {
 		return err
 	}
