@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -212,6 +213,26 @@ func TestDescriptors(t *testing.T) {
 	states := w.sealed()
 	if _, err := w.verify(states); err != nil {
 		t.Error(err)
+	}
+	if os.Geteuid() == 0 { // nobody else may see them
+		dir := "/proc/" + strconv.Itoa(w.pid) + "/fd/"
+		fds, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, 0, len(fds))
+		for _, fd := range fds {
+			to, err := os.Readlink(dir + fd.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimRight(to, ":[]0123456789"))
+		}
+		slices.Sort(got)
+		want := []string{"/dev/null", "/dev/null", "anon_inode:[eventfd", "anon_inode:[eventpoll", "pipe", "socket"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the worker holds %q, want %q", got, want)
+		}
 	}
 	// The other end is closed in the worker too: end of file.
 	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil {
