@@ -55,6 +55,8 @@ func fakeServer(kind string) {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "cannot go on: token=abcdefghijkl")
 		os.Exit(3)
+	case "slow":
+		time.Sleep(300 * time.Millisecond)
 	case "silent":
 		time.Sleep(time.Hour)
 	case "noisy":

@@ -341,6 +341,20 @@ func TestMissingServersAreNamed(t *testing.T) {
 	}
 }
 
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	u, _ := start(t, Config{Servers: map[string]Server{"slow": self(t, "slow")}})
+	if n := len(u.Tools()); n != 0 {
+		t.Errorf("%d tools before the server is ready", n)
+	}
+	if missing := u.Ready(t.Context(), patience); missing != nil {
+		t.Fatal(missing)
+	}
+	if _, err := call(t.Context(), echoOf(t, u), `{}`); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReadyDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	u, _ := start(t, Config{Servers: map[string]Server{"silent": self(t, "silent")}})

@@ -103,5 +103,12 @@ func (a *app) printReport(r cellblock.Report) error {
 	if r.OK {
 		return a.printLine("\n" + a.paint(a.out, green, "a worker starts under this configuration"))
 	}
-	return a.printLine("\n" + a.paint(a.out, red, "no worker starts under this configuration: ") + r.Error)
+	if err := a.printLine("\n" + a.paint(a.out, red, "no worker starts under this configuration: ") + r.Error); err != nil || len(r.Waive) == 0 {
+		return err
+	}
+	walls := make([]string, 0, len(r.Waive))
+	for _, w := range r.Waive {
+		walls = append(walls, string(w))
+	}
+	return a.printLine("one starts with --waive " + strings.Join(walls, ","))
 }
