@@ -13,10 +13,16 @@ import (
 // not give back.
 const guestOverhead = 16 << 20
 
+// mayStore says that the visit holds a worker that it could give back.
+func (v *visit) mayStore() bool { return v.lease != nil && !v.pinned }
+
+// full says that every worker that there may be serves a run.
+func (s *Supervisor) full() bool { return s.pool.Stats().Running >= s.cfg.Pool.Max }
+
 // wanted is readable when another run waits for the worker that this visit
 // holds without using it.
 func (v *visit) wanted() <-chan struct{} {
-	if v.lease == nil || v.pinned {
+	if !v.mayStore() {
 		return nil
 	}
 	return v.lease.Wanted()
@@ -46,22 +52,12 @@ func (v *visit) store() *Result {
 // pin lets the run keep its worker while it only waits. One worker is always
 // left for the runs that can be stored.
 func (v *visit) pin() *Result {
-	sup := v.run.sup
-	if sup.pinned.Add(1) >= int64(sup.cfg.Pool.Max) {
-		sup.pinned.Add(-1)
+	if !v.lease.Keep() {
 		result := v.fail(errorSnapshotLimit())
 		return &result
 	}
 	v.pinned = true
 	return nil
-}
-
-// unpin ends that.
-func (v *visit) unpin() {
-	if v.pinned {
-		v.pinned = false
-		v.run.sup.pinned.Add(-1)
-	}
 }
 
 // park suspends the cell and returns the waiting result.

@@ -27,12 +27,21 @@ type fixture struct {
 // left behind.
 func newFixture(t *testing.T, mode cellblock.CodeMode, pool cellblock.PoolConfig, tools ...catalog.Tool) *fixture {
 	t.Helper()
+	return startFixture(t, cellblock.Config{CodeMode: mode, Pool: pool}, cellblock.RunConfig{Tools: tools})
+}
+
+// owner is the scope of the fixture's run.
+func owner() cellblock.Scope {
+	return cellblock.Scope{AgentID: "main", RunID: "r1", SessionID: "s1", SessionKey: "k1"}
+}
+
+// startFixture is newFixture with everything that can be configured.
+func startFixture(t *testing.T, cfg cellblock.Config, runConfig cellblock.RunConfig) *fixture {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
-	mode.Enabled = true
-	sup, err := cellblock.New(cellblock.Config{
-		CodeMode: mode, Pool: pool, Jail: policy(),
-		Engine: cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir},
-	})
+	cfg.CodeMode.Enabled, cfg.Jail = true, policy()
+	cfg.Engine = cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir}
+	sup, err := cellblock.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +54,36 @@ func newFixture(t *testing.T, mode cellblock.CodeMode, pool cellblock.PoolConfig
 	if err := sup.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run, err := sup.NewRun(cellblock.RunConfig{Scope: cellblock.Scope{AgentID: "main", RunID: "r1", SessionID: "s1", SessionKey: "k1"}, Tools: tools})
+	if runConfig.Scope == (cellblock.Scope{}) {
+		runConfig.Scope = owner()
+	}
+	run, err := sup.NewRun(runConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{t, sup, run}
+}
+
+// with is the fixture for a subtest.
+func (f *fixture) with(t *testing.T) *fixture { return &fixture{t, f.sup, f.run} }
+
+// newRun is another run of the same supervisor.
+func (f *fixture) newRun(cfg cellblock.RunConfig) *fixture {
+	f.Helper()
+	run, err := f.sup.NewRun(cfg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(run.Close)
+	return &fixture{f.T, f.sup, run}
+}
+
+// idle fails the test unless nothing of any cell is left in the supervisor.
+func (f *fixture) idle() {
+	f.Helper()
+	if s := f.sup.Stats().Store; s.Slots != 0 || s.Stashes != 0 || s.ParkedBytes != 0 || s.StashedBytes != 0 || s.HeldBytes != 0 {
+		f.Errorf("the store still holds %+v", s)
+	}
 }
 
 // exec runs a JavaScript cell.
@@ -185,7 +219,6 @@ func TestExecSurvivesKilledWorker(t *testing.T) {
 
 func TestWaitIsStrictAboutScope(t *testing.T) {
 	f := newFixture(t, cellblock.CodeMode{}, cellblock.PoolConfig{})
-	owner := cellblock.Scope{AgentID: "main", RunID: "r1", SessionID: "s1", SessionKey: "k1"}
 	waiting := f.exec("await yield_control('later'); return 5")
 	for _, tc := range []struct {
 		change func(*cellblock.Scope)
@@ -198,7 +231,7 @@ func TestWaitIsStrictAboutScope(t *testing.T) {
 		{func(s *cellblock.Scope) { s.SessionKey = "" }, "code mode run belongs to a different session."},
 		{func(s *cellblock.Scope) { s.AgentID = "other" }, "code mode run belongs to a different session."},
 	} {
-		scope := owner
+		scope := owner()
 		tc.change(&scope)
 		other, err := f.sup.NewRun(cellblock.RunConfig{Scope: scope})
 		if err != nil {

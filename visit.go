@@ -42,7 +42,7 @@ type visit struct {
 	lease  *pool.Lease     // nil while the VM is stored
 	stored *snapshot.Stash // the VM while it waits for its tools without a worker
 	// pinned says that the VM could not be stored and so keeps its worker
-	// while it waits; it counts in Supervisor.pinned.
+	// while it waits; see pool.Lease.Keep.
 	pinned bool
 
 	workers     []string
@@ -104,7 +104,7 @@ func (v *visit) acquire(resume bool) *failure {
 
 // release gives the worker back; the pool decides whether it lives on.
 func (v *visit) release() {
-	v.unpin()
+	v.pinned = false
 	if v.lease != nil {
 		v.lease.Release()
 		v.lease = nil
@@ -197,7 +197,8 @@ func (v *visit) await() (ipc.Message, *Result) {
 	c := v.cell
 	timer := time.NewTimer(time.Until(v.deadline))
 	defer timer.Stop()
-	defer v.unpin()        // a VM that goes on may have become smaller when it waits again
+	defer func() { v.pinned = false }() // a VM that goes on may have become smaller when it waits again
+	storeAt := time.Now().Add(v.run.sup.cfg.Pool.ParkAfter)
 	var patience time.Time // until when only approvals are waited for; zero while there is more
 	for {
 		w := c.waitingFor()
@@ -221,7 +222,15 @@ func (v *visit) await() (ipc.Message, *Result) {
 		if !time.Now().Before(until) {
 			return nil, v.park()
 		}
-		timer.Reset(time.Until(earlier(until, c.timer)))
+		if v.mayStore() && !time.Now().Before(storeAt) {
+			storeAt = time.Now().Add(v.run.sup.cfg.Pool.ParkAfter)
+			if v.run.sup.full() {
+				if result := v.store(); result != nil {
+					return nil, result
+				}
+			}
+		}
+		timer.Reset(time.Until(v.nextLook(until, storeAt)))
 		select {
 		case <-timer.C:
 		case <-c.wake:
@@ -235,6 +244,15 @@ func (v *visit) await() (ipc.Message, *Result) {
 			return nil, v.aborted()
 		}
 	}
+}
+
+// nextLook is when a visit that waits must look again by itself.
+func (v *visit) nextLook(until, storeAt time.Time) time.Time {
+	next := earlier(until, v.cell.timer)
+	if v.mayStore() {
+		next = earlier(next, storeAt)
+	}
+	return next
 }
 
 // resume returns the message that goes on with the cell, after it has a worker
