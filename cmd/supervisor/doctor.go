@@ -65,39 +65,14 @@ func colourOf(s cellblock.WallStatus) string {
 }
 
 func (a *app) printReport(r cellblock.Report) error {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	for _, w := range r.Walls {
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", w.Wall, w.Status, w.How); err != nil {
-			return err
-		}
-	}
-	if err := table.Flush(); err != nil {
+	if err := a.printWalls(r.Walls); err != nil {
 		return err
 	}
-	// The colour goes around the whole line: inside a cell it would count as
-	// a part of its width.
-	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
-		if i < len(r.Walls) && r.Walls[i].Status != cellblock.WallStanding {
-			line = a.paint(a.out, colourOf(r.Walls[i].Status), line)
-		}
-		if err := a.printLine(strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
-	}
 	for _, w := range r.Walls {
-		if w.Status != cellblock.WallMissing {
-			continue
-		}
-		text := fmt.Sprintf("\n%s\n  keeps away: %s", a.paint(a.out, colourOf(w.Status), string(w.Wall)+" is missing"), w.Keeps)
-		if w.Remedy != "" {
-			text += "\n  what helps: " + w.Remedy
-		}
-		if w.Waiver != "" {
-			text += "\n  without it: " + w.Waiver + "\n              " + w.Cost
-		}
-		if err := a.printLine(text); err != nil {
-			return err
+		if w.Status == cellblock.WallMissing {
+			if err := a.printMissing(w); err != nil {
+				return err
+			}
 		}
 	}
 	if r.OK {
@@ -111,4 +86,41 @@ func (a *app) printReport(r cellblock.Report) error {
 		walls = append(walls, string(w))
 	}
 	return a.printLine("one starts with --waive " + strings.Join(walls, ","))
+}
+
+// printWalls is the table of all walls.
+func (a *app) printWalls(walls []cellblock.WallReport) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	for _, w := range walls {
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", w.Wall, w.Status, w.How); err != nil {
+			return err
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	// The colour goes around the whole line: inside a cell it would count as
+	// a part of its width.
+	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		if i < len(walls) && walls[i].Status != cellblock.WallStanding {
+			line = a.paint(a.out, colourOf(walls[i].Status), line)
+		}
+		if err := a.printLine(strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printMissing says what would help.
+func (a *app) printMissing(w cellblock.WallReport) error {
+	text := fmt.Sprintf("\n%s\n  keeps away: %s", a.paint(a.out, red, string(w.Wall)+" is missing"), w.Keeps)
+	if w.Remedy != "" {
+		text += "\n  what helps: " + w.Remedy
+	}
+	if w.Waiver != "" {
+		text += "\n  without it: " + w.Waiver + "\n              " + w.Cost
+	}
+	return a.printLine(text)
 }
