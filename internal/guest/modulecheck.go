@@ -246,7 +246,7 @@ func declaresMain(body *js.BlockStmt) bool {
 
 // moduleRefusal refuses a source that reaches for modules, and says where.
 func moduleRefusal(source []byte) *Refusal {
-	r := &Refusal{Failure: ipc.FailModule, Message: "code mode module access is disabled."}
+	r := &Refusal{Failure: ipc.FailModule, Message: textModule}
 	if at, what, ok := findModuleAccess(source); ok {
 		r.Line = positions{source: source}.lineOf(at)
 		r.Message += fmt.Sprintf(" Line %d: %s.", r.Line, what)

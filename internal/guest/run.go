@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/ipc"
@@ -22,6 +23,7 @@ const (
 	textStack    = "RangeError: Maximum call stack size exceeded"
 	textStuck    = "pending without host work"
 	textTrap     = "the engine trapped"
+	textModule   = "code mode module access is disabled."
 	textPending  = "too many pending code mode tool calls"
 )
 
@@ -58,6 +60,19 @@ type guestError struct {
 	Message string `json:"message"`
 	Text    string `json:"text"`
 	Stack   string `json:"stack"`
+}
+
+// reachesModules says whether the cell ended because it reached for a module
+// in code that it made itself, which no look at its source can see.
+func (e *guestError) reachesModules() bool {
+	switch e.Name {
+	case "ReferenceError":
+		return e.Message == "require is not defined" || strings.HasPrefix(e.Message, "could not load module '")
+	case "SyntaxError":
+		return e.Message == "import.meta only valid in module code"
+	default:
+		return false
+	}
 }
 
 // goOn lets the guest run until the deadline.
@@ -343,11 +358,14 @@ func (s *server) guestFailed(e *guestError) ipc.Message {
 	if e == nil {
 		e = &guestError{Text: "Error"}
 	}
-	kind := ipc.FailGuest
-	if e.Name == "RangeError" && e.Message == "Maximum call stack size exceeded" {
+	kind, words := ipc.FailGuest, e.Text
+	switch {
+	case e.Name == "RangeError" && e.Message == "Maximum call stack size exceeded":
 		kind = ipc.FailStack
+	case e.reachesModules():
+		kind, words = ipc.FailModule, textModule
 	}
-	return s.failed(kind, s.run.cell.ErrorText(e.Text, e.Stack), "")
+	return s.failed(kind, s.run.cell.ErrorText(words, e.Stack), "")
 }
 
 func (s *server) failed(kind ipc.Failure, message, detail string) ipc.Message {

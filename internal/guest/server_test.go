@@ -266,6 +266,11 @@ func TestEnds(t *testing.T) {
 		{"stuck", `await new Promise(() => {})`, ipc.FailStuck, textStuck},
 		{"memory", `const a = []; for (;;) a.push(new Array(1000).fill(0))`, ipc.FailMemory, "InternalError: out of memory"},
 		{"recursion", `const f = () => f() + 1; return f()`, ipc.FailStack, "RangeError: Maximum call stack size exceeded"},
+		{"import in made code", `const p = eval("import('x')"); await p`, ipc.FailModule, textModule},
+		{"import in a made function", `await new Function("return import('fs')")()`, ipc.FailModule, textModule},
+		{"require in made code", `return eval("require('fs')")`, ipc.FailModule, textModule + "\n    at "},
+		{"import.meta in made code", `return eval("import.meta")`, ipc.FailModule, textModule + "\n    at "},
+		{"its own words", `throw new Error("require is not defined")`, ipc.FailGuest, "Error: require is not defined"},
 		{"too much output", `text("x".repeat(70000))`, ipc.FailOutput, textOutput},
 		{"too much output in a loop", `for (;;) { try { text("x") } catch {} }`, ipc.FailOutput, textOutput},
 		{"too large a value", `return "x".repeat(65535)`, ipc.FailOutput, textOutput},
@@ -284,6 +289,44 @@ func TestEnds(t *testing.T) {
 	done := as[*ipc.Done](t, s.start(`return "x".repeat(65534)`)) // with its quotes exactly the limit
 	if len(done.Value) != 65536 {
 		t.Errorf("value of %d bytes", len(done.Value))
+	}
+}
+
+// A caught module error is an error like any other.
+func TestCaughtModuleAccess(t *testing.T) {
+	s := serve(t, testBoot())
+	done := as[*ipc.Done](t, s.start(`try { await eval("import('x')") } catch (e) { return e.message }`))
+	if string(done.Value) != `"could not load module 'x'"` {
+		t.Errorf("value %s", done.Value)
+	}
+}
+
+// The frame after a transform, and only after one, says that the cell begins.
+func TestTypeScriptSaysThatItBegins(t *testing.T) {
+	s := serve(t, testBoot())
+	for _, tt := range []struct {
+		language ipc.Language
+		source   string
+		want     ipc.Kind
+	}{
+		{ipc.TypeScript, `const n: number = 1; return n`, ipc.KindOutput},
+		{ipc.TypeScript, `const n: = 1`, ipc.KindFailed},
+		{ipc.JavaScript, `return 1`, ipc.KindDone},
+	} {
+		start := startOf(tt.source)
+		start.Language = tt.language
+		s.write(start)
+		first := s.read()
+		if first.Kind() != tt.want {
+			t.Errorf("%s: first %v, want %v", tt.source, first.Kind(), tt.want)
+		}
+		if output, ok := first.(*ipc.Output); ok {
+			if len(output.Items) != 0 {
+				t.Errorf("%s: items %q", tt.source, output.Items)
+			}
+			as[*ipc.Done](t, s.read())
+		}
+		as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
 	}
 }
 
