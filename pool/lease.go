@@ -185,6 +185,10 @@ func (l *Lease) free() {
 	defer l.pool.mu.Unlock()
 	l.kept.Store(false)
 	l.asked = false
+	select {
+	case <-l.wanted: // nobody took the token; the channel has room for one
+	default:
+	}
 }
 
 // unaskLocked takes the tokens back that nobody has taken yet.

@@ -571,6 +571,40 @@ func TestWanted(t *testing.T) {
 	})
 }
 
+// TestKeepUnasked keeps a lease whose token nobody has taken, and asks it again
+// after its next turn.
+func TestKeepUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fakeStarter{answer: func(ipc.Message) []ipc.Message {
+			return []ipc.Message{&ipc.Idle{NextTimer: ipc.NoTimer}}
+		}}, Warm: 2, Max: 2})
+		l, other := acquire(t, p, Want{}), acquire(t, p, Want{})
+		run(t, l, "1")
+		got := make(chan *Lease)
+		for range 2 {
+			go func() {
+				w, err := p.Acquire(t.Context(), Want{})
+				if err != nil {
+					t.Error(err)
+				}
+				got <- w
+			}()
+		}
+		synctest.Wait() // both are asked
+		if !l.Keep() {
+			t.Fatal("not kept")
+		}
+		if _, err := l.Turn(t.Context(), &ipc.Settle{}, plenty, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-l.Wanted()
+		l.Release()
+		other.Release()
+		(<-got).Release()
+		(<-got).Release()
+	})
+}
+
 // TestKeep: a run that cannot be stored keeps its worker, another is asked in
 // its place, and the last worker cannot be kept.
 func TestKeep(t *testing.T) {
