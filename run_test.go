@@ -95,6 +95,16 @@ func (f *fixture) wait(id string) cellblock.Result {
 	return f.run.Wait(f.Context(), cellblock.WaitInput{CallID: "call_2", RunID: id})
 }
 
+// toEnd runs a cell through all its waits.
+func (f *fixture) toEnd(code string) cellblock.Result { return f.waitToEnd(f.exec(code)) }
+
+func (f *fixture) waitToEnd(r cellblock.Result) cellblock.Result {
+	for r.Status == cellblock.StatusWaiting {
+		r = f.wait(r.RunID)
+	}
+	return r
+}
+
 // want fails the test unless the result is completed with that JSON value.
 func (f *fixture) want(r cellblock.Result, value string) {
 	f.Helper()
