@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/catalog"
@@ -27,9 +26,6 @@ type Supervisor struct {
 	moves     *moves
 	trace     *recorder
 	debug     *debugger
-	// pinned counts the runs that keep their worker while they only wait,
-	// because their VM could not be stored.
-	pinned atomic.Int64
 
 	mu      sync.Mutex
 	runs    map[*Run]struct{} // guarded by mu
@@ -57,7 +53,8 @@ func New(cfg Config) (*Supervisor, error) {
 	}
 	processes, err := pool.NewProcesses(pool.ProcessConfig{
 		Worker: cfg.Engine.Worker, Engine: cfg.Engine.Path, CacheDir: cfg.Engine.CacheDir,
-		Jail: cfg.Jail, UIDs: cfg.SlotUIDs, MemoryBytes: s.largestMemory(), Logger: cfg.Logger,
+		Jail: cfg.Jail, UIDs: cfg.SlotUIDs, MemoryBytes: s.largest(func(c *CodeMode) int64 { return c.MemoryLimitBytes }),
+		MessageBytes: s.largest(func(c *CodeMode) int64 { return max(c.MaxBridgeBytes, c.MaxSnapshotBytes) }), Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -84,11 +81,12 @@ func (s *Supervisor) resolve(agent string, c CodeMode) CodeMode {
 	return resolved
 }
 
-// largestMemory is what every worker is built for.
-func (s *Supervisor) largestMemory() uint64 {
-	most := s.cfg.CodeMode.MemoryLimitBytes
+// largest is the largest value of a setting among all agents: every worker is
+// built for it.
+func (s *Supervisor) largest(setting func(*CodeMode) int64) uint64 {
+	most := setting(&s.cfg.CodeMode)
 	for c := range maps.Values(s.cfg.Agents) {
-		most = max(most, c.MemoryLimitBytes)
+		most = max(most, setting(&c))
 	}
 	return uint64(most) //nolint:gosec // resolved: positive
 }
