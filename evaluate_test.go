@@ -81,7 +81,6 @@ func TestOutputRules(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 3000, MemoryLimitBytes: 8 << 20}, cellblock.PoolConfig{})
 	const internal = cellblock.CodeInternalError
 	for _, tc := range []struct {
