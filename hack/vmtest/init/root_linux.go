@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,6 +75,8 @@ func setUp() error {
 		for _, dir := range []string{a.home(), a.runtime()} {
 			errs = append(errs, os.Mkdir(dir, 0o700), os.Chown(dir, a.id, a.id))
 		}
+		config := fmt.Sprintf("{jail: {waive: ['%s']}}\n", strings.Join(a.waive, "', '"))
+		errs = append(errs, os.WriteFile(a.config(), []byte(config), 0o644)) //nolint:gosec // everybody may read it
 	}
 	errs = append(errs, loopbackUp(), enableControllers(cgroups))
 	return errors.Join(errs...)

@@ -103,12 +103,21 @@ func (r run) command(ctx context.Context, group int) *exec.Cmd {
 	if r.test {
 		// A test that hangs should say where before it is killed.
 		argv = append(slices.Clip(argv), "-test.v", fmt.Sprintf("-test.timeout=%v", r.limit*9/10))
+		var left []string
+		for _, o := range r.omit {
+			left = append(left, o.pattern)
+			say("omit name=%s as=%s tests=%s reason=%q", r.name, r.as.name, o.pattern, o.why)
+		}
+		if left != nil {
+			argv = append(argv, "-test.skip="+strings.Join(left, "|"))
+		}
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // of our own plan
 	cmd.Dir = r.dir
 	cmd.Env = append([]string{
 		"PATH=/bin", "TMPDIR=/tmp", "HOME=" + r.as.home(), "USER=" + r.as.name,
-		"XDG_RUNTIME_DIR=" + r.as.runtime(), "CELLBLOCK_TEST_WORKER=/bin/vmworker",
+		"XDG_RUNTIME_DIR=" + r.as.runtime(), "CELLBLOCK_TEST_WORKER=/opt/vmworker",
+		"CELLBLOCK_TEST_WAIVE=" + strings.Join(r.as.waive, ","),
 	}, r.env...)
 	if v, ok := os.LookupEnv("REQUIRE_ALL"); ok {
 		cmd.Env = append(cmd.Env, "REQUIRE_ALL="+v)
