@@ -105,5 +105,7 @@ func TestKeeperKilled(t *testing.T) {
 
 // signalGroup tries a signal that does nothing.
 func signalGroup(p *Process) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return unix.PidfdSendSignal(p.pidfd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 }
