@@ -3,7 +3,9 @@
 //
 //	worker                runs guests, jailed (descriptors: 3 socket, 4 base image, 5 artifacts)
 //	spawner, keeper       forks for the supervisor and waits (descriptor 3 is its socket)
-//	prepare DIR [ENGINE]  makes the engine files that workers load
+//	prepare [--plain] DIR [ENGINE]
+//	                      makes the engine files that workers load; --plain
+//	                      makes no skeleton of the engine, and slower starts
 //
 // Nobody but the supervisor starts it, except prepare. It says what went wrong
 // on standard error and ends with 1, or with 2 for a wrong command line.
@@ -14,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/cellblock-dev/cellblock/internal/guest"
 	"github.com/cellblock-dev/cellblock/internal/spawn"
@@ -26,7 +29,7 @@ const maxStackBytes = 64 << 20
 // selfPath is this program, also where its name is gone or was never one.
 const selfPath = "/proc/self/exe"
 
-const usage = "usage: vmworker prepare DIR [ENGINE]   (the roles worker, spawner and keeper are for the supervisor)"
+const usage = "usage: vmworker prepare [--plain] DIR [ENGINE]   (the roles worker, spawner and keeper are for the supervisor)"
 
 func main() {
 	debug.SetMaxStack(maxStackBytes)
@@ -46,10 +49,13 @@ func run(ctx context.Context, args []string) int {
 		err = spawn.Serve(socketFD, spawn.RoleSpawner)
 	case role == "keeper" && len(rest) == 0:
 		err = spawn.Serve(socketFD, spawn.RoleKeeper)
-	case role == "prepare" && len(rest) == 1:
-		err = guest.Prepare(ctx, rest[0], "", selfPath)
-	case role == "prepare" && len(rest) == 2:
-		err = guest.Prepare(ctx, rest[0], rest[1], selfPath)
+	case role == "prepare":
+		p, ok := preparation(rest)
+		if !ok {
+			fmt.Fprintln(os.Stderr, usage)
+			return 2
+		}
+		err = prepare(ctx, p)
 	default:
 		fmt.Fprintln(os.Stderr, usage)
 		return 2
@@ -59,4 +65,30 @@ func run(ctx context.Context, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// preparation reads the arguments of prepare.
+func preparation(args []string) (guest.Preparation, bool) {
+	p := guest.Preparation{Worker: selfPath}
+	if len(args) > 0 && args[0] == "--plain" {
+		p.Plain, args = true, args[1:]
+	}
+	if len(args) == 2 {
+		p.Engine, args = args[1], args[:1]
+	}
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
+		return p, false
+	}
+	p.Dir = args[0]
+	return p, true
+}
+
+// prepare makes the engine files. That there is no skeleton is no failure, but
+// nobody should have to find out by measuring.
+func prepare(ctx context.Context, p guest.Preparation) error {
+	m, err := guest.Prepare(ctx, p)
+	if err == nil && m.Plain != "" && !p.Plain {
+		fmt.Fprintf(os.Stderr, "vmworker prepare: workers load the plain engine and start slower: %s\n", m.Plain)
+	}
+	return err
 }

@@ -22,6 +22,9 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"worker", "x"}, 2},
 		{[]string{"prepare"}, 2},
 		{[]string{"prepare", target, missing, "x"}, 2},
+		{[]string{"prepare", "--plain"}, 2},
+		{[]string{"prepare", "--other", target}, 2},
+		{[]string{"prepare", "--plain", target, missing}, 1},
 		{[]string{"prepare", target, missing}, 1},
 	} {
 		if got := run(t.Context(), tt.args); got != tt.want {

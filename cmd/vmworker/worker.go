@@ -26,7 +26,11 @@ func work(ctx context.Context) error {
 		Artifacts: os.NewFile(artifactsFD, "artifacts"),
 		Jail: guest.Jail{
 			Prepare: func(boot *ipc.Boot) (err error) {
-				prepared, err = jail.Prepare(entry(boot))
+				e := entry(boot)
+				if err := weaken(&e); err != nil {
+					return err
+				}
+				prepared, err = jail.Prepare(e)
 				return err
 			},
 			Seal: func() ([]ipc.Wall, error) {

@@ -75,17 +75,36 @@ type Engine struct {
 	digest  [32]byte
 }
 
+// engineExports are the exports of the engine that we use.
+var engineExports = []string{
+	"__stack_pointer", "_initialize", "js_malloc_rt", "memory", "qjs_call", "qjs_compile", "qjs_eval",
+	"qjs_eval_bytecode", "qjs_execute_pending_job", "qjs_free_cstring", "qjs_free_value",
+	"qjs_get_allocated_size", "qjs_get_context_ptr", "qjs_get_exception", "qjs_get_false",
+	"qjs_get_float64", "qjs_get_prop_string", "qjs_get_runtime_ptr", "qjs_get_string_len",
+	"qjs_get_true", "qjs_get_undefined", "qjs_init", "qjs_is_error", "qjs_is_exception",
+	"qjs_is_function", "qjs_is_job_pending", "qjs_is_number", "qjs_is_string",
+	"qjs_is_uncatchable_error", "qjs_new_error", "qjs_new_host_function", "qjs_new_number",
+	"qjs_new_object", "qjs_new_string", "qjs_run_gc", "qjs_set_interrupt_handler",
+	"qjs_set_max_stack_size", "qjs_set_memory_limit", "qjs_set_promise_rejection_handler",
+	"qjs_set_prop_string", "qjs_throw", "wasm_free", "wasm_malloc",
+}
+
 // OpenEngine compiles the engine, or loads its machine code from the cache
 // folder, which it fills when the code is not there. An empty cacheDir means
 // no cache. After it has returned, nothing compiles code any more.
-func OpenEngine(ctx context.Context, wasm []byte, cacheDir string) (_ *Engine, err error) {
+func OpenEngine(ctx context.Context, wasm []byte, cacheDir string) (*Engine, error) {
+	return openModule(ctx, wasm, cacheDir, sha256.Sum256(wasm))
+}
+
+// openModule does so for the engine of this digest, or for its skeleton.
+func openModule(ctx context.Context, wasm []byte, cacheDir string, digest [32]byte) (_ *Engine, err error) {
 	cache := wazero.NewCompilationCache()
 	if cacheDir != "" {
 		if cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
 			return nil, fmt.Errorf("open compilation cache: %w", err)
 		}
 	}
-	e := &Engine{cache: cache, digest: sha256.Sum256(wasm)}
+	e := &Engine{cache: cache, digest: digest}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close(ctx))

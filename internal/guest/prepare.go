@@ -18,6 +18,7 @@ import (
 const (
 	manifestName = "manifest.json"
 	engineName   = "engine.wasm"
+	skeletonName = "skeleton.wasm" // not always there
 	imageName    = "base.img"
 	cacheName    = "cache"
 )
@@ -31,52 +32,66 @@ const maxManifestBytes = 1 << 20
 // Manifest describes a folder of prepared engine files. Sums are SHA-256 in
 // hex.
 type Manifest struct {
-	Version      int               `json:"version"`
-	Engine       string            `json:"engine"`
-	Base         string            `json:"base"`
-	Wazero       string            `json:"wazero"`
-	Worker       string            `json:"worker"` // of the program that prepared
-	StackPointer uint32            `json:"stackPointer"`
-	Files        map[string]string `json:"files"`
+	Version      int    `json:"version"`
+	Engine       string `json:"engine"`
+	Base         string `json:"base"`
+	Wazero       string `json:"wazero"`
+	Worker       string `json:"worker"` // of the program that prepared
+	StackPointer uint32 `json:"stackPointer"`
+	// Skeleton is the sum of the engine's skeleton, which workers load in its
+	// place. When it is empty they load the engine, and Plain says why.
+	Skeleton string            `json:"skeleton,omitempty"`
+	Plain    string            `json:"plain,omitempty"`
+	Files    map[string]string `json:"files"`
 }
 
-// Prepare fills the folder dir with what workers load: the engine, its machine
-// code, the base image, and last the manifest, which makes the rest valid.
-// enginePath names the engine, empty for the embedded one; worker is the
-// program of the workers. Other files in the folder stay. It must not run
-// twice at once on one folder, and it sees no bytes of any guest.
-func Prepare(ctx context.Context, dir, enginePath, worker string) (err error) {
-	wasm, err := LoadEngine(enginePath)
+// Preparation says what [Prepare] makes, and from what.
+type Preparation struct {
+	Dir    string // the folder
+	Engine string // path of the engine; "" takes the embedded one
+	Worker string // path of the program of the workers
+	Plain  bool   // make no skeleton
+
+	// anyWazero is for tests, whose programs do not know their versions.
+	anyWazero bool
+}
+
+// Prepare fills a folder with what workers load: the engine, its machine code,
+// the base image, and last the manifest, which makes the rest valid. Other
+// files in the folder stay. It must not run twice at once on one folder, and
+// it sees no bytes of any guest. It gives the manifest.
+func Prepare(ctx context.Context, p Preparation) (_ *Manifest, err error) {
+	wasm, err := LoadEngine(p.Engine)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("prepare engine files: %w", err)
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
-	fresh, err := os.MkdirTemp(dir, ".new-")
+	fresh, err := os.MkdirTemp(p.Dir, ".new-")
 	if err != nil {
-		return fmt.Errorf("prepare engine files: %w", err)
+		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
-	manifest, err := fill(ctx, fresh, wasm)
+	manifest, err := fill(ctx, fresh, wasm, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if manifest.Worker, err = fileSum(worker); err != nil {
-		return fmt.Errorf("prepare engine files: %w", err)
+	if manifest.Worker, err = fileSum(p.Worker); err != nil {
+		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
 	text, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeFile(filepath.Join(fresh, manifestName), append(text, '\n')); err != nil {
-		return err
+		return nil, err
 	}
-	return publish(fresh, dir)
+	return manifest, publish(fresh, p.Dir)
 }
 
 // fill makes all files but the manifest.
-func fill(ctx context.Context, dir string, wasm []byte) (_ *Manifest, err error) {
+func fill(ctx context.Context, dir string, wasm []byte, p Preparation) (_ *Manifest, err error) {
 	engine, err := OpenEngine(ctx, wasm, filepath.Join(dir, cacheName))
 	if err != nil {
 		return nil, err
@@ -96,14 +111,19 @@ func fill(ctx context.Context, dir string, wasm []byte) (_ *Manifest, err error)
 	if err := writeFile(filepath.Join(dir, engineName), wasm); err != nil {
 		return nil, err
 	}
+	why := addSkeleton(ctx, dir, engine, wasm, stackPointer, p)
 	sums, err := openUp(dir)
 	if err != nil {
 		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
-	return &Manifest{
+	m := &Manifest{
 		Version: manifestVersion, Engine: sums[engineName], Base: sums[imageName],
-		Wazero: wazeroVersion(), StackPointer: stackPointer, Files: sums,
-	}, nil
+		Wazero: wazeroVersion(), StackPointer: stackPointer, Skeleton: sums[skeletonName], Files: sums,
+	}
+	if why != nil {
+		m.Plain = why.Error()
+	}
+	return m, nil
 }
 
 // openUp makes the files readable for workers, which have other user ids, and
@@ -133,14 +153,15 @@ func openUp(dir string) (map[string]string, error) {
 // publish moves the new files to their names. Without a manifest, between its
 // removal and the last rename, the folder counts as not prepared.
 func publish(fresh, dir string) error {
-	names := []string{manifestName, cacheName, engineName, imageName}
+	names := []string{manifestName, cacheName, engineName, skeletonName, imageName}
 	for _, name := range names {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("replace engine files: %w", err)
 		}
 	}
 	for _, name := range append(names[1:], manifestName) {
-		if err := os.Rename(filepath.Join(fresh, name), filepath.Join(dir, name)); err != nil {
+		err := os.Rename(filepath.Join(fresh, name), filepath.Join(dir, name))
+		if err != nil && (name != skeletonName || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("replace engine files: %w", err)
 		}
 	}
@@ -182,6 +203,7 @@ func wazeroVersion() string {
 type artifacts struct {
 	dir      string
 	manifest Manifest
+	digest   [32]byte // of the engine
 	base     [32]byte
 }
 
@@ -200,21 +222,36 @@ func openArtifacts(dir *os.File) (*artifacts, error) {
 	if m.Version != manifestVersion || m.Engine != engineDigest || m.Wazero != wazeroVersion() {
 		return nil, fmt.Errorf("manifest of version %d, engine %.8s, wazero %s: %w", m.Version, m.Engine, m.Wazero, ErrArtifacts)
 	}
-	base, err := hex.DecodeString(m.Base)
-	if err != nil || len(base) != len(a.base) {
-		return nil, fmt.Errorf("sum of base image %q: %w", m.Base, ErrArtifacts)
+	if a.digest, err = parseSum(m.Engine); err != nil {
+		return nil, fmt.Errorf("sum of the engine: %w", err)
 	}
-	copy(a.base[:], base)
+	if a.base, err = parseSum(m.Base); err != nil {
+		return nil, fmt.Errorf("sum of the base image: %w", err)
+	}
 	return a, nil
+}
+
+func parseSum(text string) (sum [32]byte, err error) {
+	if hex.DecodedLen(len(text)) != len(sum) {
+		return sum, fmt.Errorf("%q: %w", text, ErrArtifacts)
+	}
+	if _, err := hex.Decode(sum[:], []byte(text)); err != nil {
+		return sum, fmt.Errorf("%q: %w", text, ErrArtifacts)
+	}
+	return sum, nil
 }
 
 // engine loads the machine code.
 func (a *artifacts) engine(ctx context.Context) (*Engine, error) {
-	wasm, err := readBounded(filepath.Join(a.dir, engineName), maxEngineBytes)
+	name := engineName
+	if a.manifest.Skeleton != "" {
+		name = skeletonName
+	}
+	wasm, err := readBounded(filepath.Join(a.dir, name), maxEngineBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read engine: %w", err)
 	}
-	return OpenEngine(ctx, wasm, filepath.Join(a.dir, cacheName))
+	return openModule(ctx, wasm, filepath.Join(a.dir, cacheName), a.digest)
 }
 
 func readBounded(path string, most int64) ([]byte, error) {

@@ -42,6 +42,9 @@ func TestPrepare(t *testing.T) {
 	if m.Version != 1 || m.Engine != engineDigest || m.Base != m.Files[imageName] || m.Engine != m.Files[engineName] || m.StackPointer == 0 {
 		t.Errorf("manifest %+v", m)
 	}
+	if m.Skeleton == "" || m.Skeleton != m.Files[skeletonName] || m.Plain != "" {
+		t.Errorf("no skeleton: %s", m.Plain)
+	}
 	if worker, err := fileSum(os.Args[0]); err != nil || m.Worker != worker {
 		t.Errorf("worker %s, want %s (%v)", m.Worker, worker, err)
 	}
@@ -84,7 +87,7 @@ func TestPrepareAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Prepare(testContext, dir, filepath.Join(prepared, engineName), os.Args[0]); err != nil {
+	if err := prepareFor(dir, filepath.Join(prepared, engineName)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := readManifest(t, dir), readManifest(t, prepared); got.Base != want.Base || len(got.Files) != len(want.Files) {
@@ -98,7 +101,7 @@ func TestPrepareAgain(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{imageName, cacheName, engineName, "lock", manifestName}; !slices.Equal(names, want) {
+	if want := []string{imageName, cacheName, engineName, "lock", manifestName, skeletonName}; !slices.Equal(names, want) {
 		t.Errorf("folder holds %q, want %q", names, want)
 	}
 }
@@ -110,7 +113,7 @@ func TestPrepareRefusesOtherEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := filepath.Join(dir, "artifacts")
-	if err := Prepare(testContext, target, other, os.Args[0]); !errors.Is(err, ErrWrongEngine) {
+	if err := prepareFor(target, other); !errors.Is(err, ErrWrongEngine) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(target, manifestName)); !errors.Is(err, fs.ErrNotExist) {
@@ -181,4 +184,10 @@ func TestWaitingCellIsSmall(t *testing.T) {
 	if snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{})).Snapshot; len(snap) > 5<<10 {
 		t.Errorf("snapshot of %d bytes", len(snap))
 	}
+}
+
+// prepareFor prepares for this test binary.
+func prepareFor(dir, engine string) error {
+	_, err := Prepare(testContext, Preparation{Dir: dir, Engine: engine, Worker: os.Args[0], anyWazero: true})
+	return err
 }

@@ -24,7 +24,7 @@ var prepared string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "guest-test-")
 	if err == nil {
-		err = Prepare(testContext, filepath.Join(dir, "artifacts"), "", os.Args[0])
+		err = prepareFor(filepath.Join(dir, "artifacts"), "")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "no engine to test with (run: make engine): %v\n", err)
