@@ -81,6 +81,19 @@ func (e *Unavailable) Error() string {
 
 func (e *Unavailable) Unwrap() error { return e.Err }
 
+// LimitError says that a group does not bound what it was made to bound: someone
+// with rights over it has changed it.
+type LimitError struct {
+	// Controller is memory, pids or cpu.
+	Controller string
+	// File is the control file, which should say Want and says Got.
+	File, Want, Got string
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the %s limit of a group does not stand: %s says %q, not %q", e.Controller, e.File, e.Got, e.Want)
+}
+
 var (
 	// ErrClosed is returned by a Parent after Close.
 	ErrClosed = errors.New("the control groups are closed")

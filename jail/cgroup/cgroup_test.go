@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,6 +155,45 @@ func TestGroup(t *testing.T) {
 	}
 	if _, err := g.Report(); !errors.Is(err, ErrClosed) {
 		t.Errorf("a report of a removed group: %v", err)
+	}
+}
+
+// TestCheckLimits has someone lift each limit: the group says which.
+func TestCheckLimits(t *testing.T) {
+	p := openTest(t, t.TempDir(), nil)
+	for _, b := range p.trees {
+		for _, s := range someLimits.settings(b.v2) {
+			if !slices.Contains(b.controllers, s.controller) || s.optional {
+				continue
+			}
+			t.Run(s.file, func(t *testing.T) {
+				g := newGroup(t, p, "lifted", someLimits)
+				defer func() {
+					if err := g.Remove(); err != nil {
+						t.Error(err)
+					}
+				}()
+				c := start(t, g, "sleep")
+				defer func() {
+					_ = c.Process.Kill()
+					_ = c.Wait()
+				}()
+				if err := g.Check(c.Process.Pid); err != nil {
+					t.Fatal(err)
+				}
+				other := map[string]string{"memory.oom.group": "0", "cpu.cfs_period_us": "200000", "cpu.cfs_quota_us": "-1", "pids.max": "max", "cpu.max": "max"}[s.file]
+				if other == "" {
+					other = pages(someLimits.MemoryBytes / 2)
+				}
+				if err := put(filepath.Join(b.own, prefix+p.id, g.name, s.file), other); err != nil {
+					t.Fatal(err)
+				}
+				var limit *LimitError
+				if err := g.Check(c.Process.Pid); !errors.As(err, &limit) || limit.Controller != s.controller || limit.File != s.file {
+					t.Errorf("with %s lifted: %v", s.file, err)
+				}
+			})
+		}
 	}
 }
 

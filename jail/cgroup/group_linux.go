@@ -181,9 +181,40 @@ func (g *Group) SetMemory(bytes int64) error {
 	return nil
 }
 
-// Check makes sure that the process is in this group in every tree. It fails
-// with [ErrNotMember].
+// Check makes sure that the process is in this group in every tree, and that
+// the group still bounds what it was made to bound. It fails with
+// [ErrNotMember] or with a [*LimitError].
 func (g *Group) Check(pid int) error {
+	if err := g.checkMember(pid); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.removed {
+		return ErrClosed
+	}
+	for i, dir := range g.dirs {
+		b := &g.parent.trees[i]
+		for _, s := range g.limits.settings(b.v2) {
+			if !slices.Contains(b.controllers, s.controller) {
+				continue
+			}
+			got, err := read(int(dir.Fd()), s.file)
+			if s.optional && errors.Is(err, unix.ENOENT) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if string(got) != s.value {
+				return &LimitError{Controller: s.controller, File: s.file, Want: s.value, Got: string(got)}
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Group) checkMember(pid int) error {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/cgroup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("reading the groups of process %d: %w", pid, err)
