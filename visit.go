@@ -191,6 +191,15 @@ func (v *visit) stats(s ipc.Stats) {
 	v.cell.peakBytes = max(v.cell.peakBytes, int64(s.HeapBytes)) //nolint:gosec // as above
 }
 
+// lookout is what a visit that waits keeps in mind between two looks.
+type lookout struct {
+	// patience is until when only approvals are waited for; zero while there
+	// is more to wait for.
+	patience time.Time
+	storeAt  time.Time // when the VM may be stored without being asked
+	next     time.Time // when to look again, if nothing happens before
+}
+
 // await waits until there is something to tell the guest, and returns it; or
 // it returns the result of the visit: waiting, or the end.
 func (v *visit) await() (ipc.Message, *Result) {
@@ -198,61 +207,67 @@ func (v *visit) await() (ipc.Message, *Result) {
 	timer := time.NewTimer(time.Until(v.deadline))
 	defer timer.Stop()
 	defer func() { v.pinned = false }() // a VM that goes on may have become smaller when it waits again
-	storeAt := time.Now().Add(v.run.sup.cfg.Pool.ParkAfter)
-	var patience time.Time // until when only approvals are waited for; zero while there is more
+	out := lookout{storeAt: time.Now().Add(v.run.sup.cfg.Pool.ParkAfter)}
 	for {
-		w := c.waitingFor()
-		if w.yields > 0 || c.program.restartSafe {
-			return nil, v.park()
+		if m, result := v.look(&out); m != nil || result != nil {
+			return m, result
 		}
-		if w.arrived > 0 || c.timerDue() {
-			if v.tooLate() {
-				return nil, v.park()
-			}
-			return v.resume()
-		}
-		until := v.deadline
-		switch {
-		case w.approvals == 0 || w.approvals < w.pending:
-			patience = time.Time{}
-		case patience.IsZero():
-			patience = time.Now().Add(approvalPatience)
-		}
-		until = earlier(until, patience)
-		if !time.Now().Before(until) {
-			return nil, v.park()
-		}
-		if v.mayStore() && !time.Now().Before(storeAt) {
-			storeAt = time.Now().Add(v.run.sup.cfg.Pool.ParkAfter)
-			if v.run.sup.full() {
-				if result := v.store(); result != nil {
-					return nil, result
-				}
-			}
-		}
-		timer.Reset(time.Until(v.nextLook(until, storeAt)))
+		timer.Reset(time.Until(out.next))
+		var result *Result
 		select {
 		case <-timer.C:
 		case <-c.wake:
 		case <-v.wanted():
-			if result := v.store(); result != nil {
-				return nil, result
-			}
+			result = v.store()
 		case <-v.ctx.Done():
-			return nil, v.aborted()
+			result = v.aborted()
 		case <-c.ctx.Done():
-			return nil, v.aborted()
+			result = v.aborted()
+		}
+		if result != nil {
+			return nil, result
 		}
 	}
 }
 
-// nextLook is when a visit that waits must look again by itself.
-func (v *visit) nextLook(until, storeAt time.Time) time.Time {
-	next := earlier(until, v.cell.timer)
-	if v.mayStore() {
-		next = earlier(next, storeAt)
+// look finds out what the visit can do now: go on, park, or (both results nil)
+// wait until out.next.
+func (v *visit) look(out *lookout) (ipc.Message, *Result) {
+	c := v.cell
+	w := c.waitingFor()
+	if w.yields > 0 || c.program.restartSafe {
+		return nil, v.park()
 	}
-	return next
+	if w.arrived > 0 || c.timerDue() {
+		if v.tooLate() {
+			return nil, v.park()
+		}
+		return v.resume()
+	}
+	now := time.Now()
+	switch {
+	case w.approvals == 0 || w.approvals < w.pending:
+		out.patience = time.Time{}
+	case out.patience.IsZero():
+		out.patience = now.Add(approvalPatience)
+	}
+	until := earlier(v.deadline, out.patience)
+	if !now.Before(until) {
+		return nil, v.park()
+	}
+	if v.mayStore() && !now.Before(out.storeAt) {
+		out.storeAt = now.Add(v.run.sup.cfg.Pool.ParkAfter)
+		if v.run.sup.full() {
+			if result := v.store(); result != nil {
+				return nil, result
+			}
+		}
+	}
+	out.next = earlier(until, c.timer)
+	if v.mayStore() {
+		out.next = earlier(out.next, out.storeAt)
+	}
+	return nil, nil
 }
 
 // resume returns the message that goes on with the cell, after it has a worker
