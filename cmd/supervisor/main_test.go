@@ -33,6 +33,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // one test runs the programs as another user
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if err := built.build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
