@@ -34,8 +34,9 @@ func unstarted(t *testing.T, cfg cellblock.Config, runConfig cellblock.RunConfig
 
 // names are the names of the tools that the model sees.
 func names(r *cellblock.Run) []string {
-	var list []string
-	for _, d := range r.Surface().Tools {
+	tools := r.Surface().Tools
+	list := make([]string, 0, len(tools))
+	for _, d := range tools {
 		list = append(list, d.Name)
 	}
 	return list
@@ -50,8 +51,12 @@ func mixture() []catalog.Tool {
 		{Name: "browse", Kind: catalog.KindPlugin, Owner: "browser"},
 		{Name: "create_issue", Kind: catalog.KindMCP, Owner: "github"},
 		{Name: "select_file", Kind: catalog.KindClient},
-		{Name: "tool_search"}, {Name: "tool_search_code"}, {Name: "tool_describe"}, {Name: "tool_call"},
-		{Name: "exec", Control: true}, {Name: "wait", Control: true},
+		{Name: "tool_search"},
+		{Name: "tool_search_code"},
+		{Name: "tool_describe"},
+		{Name: "tool_call"},
+		{Name: "exec", Control: true},
+		{Name: "wait", Control: true},
 		{Name: "look", DirectOnly: true},
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,8 +38,10 @@ func TestBridge(t *testing.T) {
 		jsonTool("huge", `"`+strings.Repeat("x", 70000)+`"`, ""), jsonTool("null", "null", "null"))
 	const catching = "const failed = async (p) => { try { await p(); return 'no' } catch (e) { return e.name + ': ' + e.message } };\n"
 	for _, tc := range []struct{ name, code, value string }{
-		{"argument errors can be caught", "return [await failed(() => tools.search(5)), await failed(() => tools.describe()), await failed(() => tools.call(null)), await failed(() => tools.callValue({}))]",
-			`["TypeError: search query must be a string.","TypeError: describe id must be a string.","TypeError: call id must be a string.","TypeError: callValue id must be a string."]`},
+		{
+			"argument errors can be caught", "return [await failed(() => tools.search(5)), await failed(() => tools.describe()), await failed(() => tools.call(null)), await failed(() => tools.callValue({}))]",
+			`["TypeError: search query must be a string.","TypeError: describe id must be a string.","TypeError: call id must be a string.","TypeError: callValue id must be a string."]`,
+		},
 		{"failures are rejections, never throws", "const p = tools.search(5); return [p instanceof Promise, await p.catch(e => 'caught')]", `[true,"caught"]`},
 		{"missing input is an object", "return await tools.echo()", "{}"},
 		{"input that is no JSON", "const c = {}; c.c = c; return [await failed(() => tools.echo(c)), await failed(() => tools.echo({ a: 1n }))].map(s => s.slice(0, 9))", `["TypeError","TypeError"]`},
@@ -73,7 +75,7 @@ func TestBridge(t *testing.T) {
 func TestLegs(t *testing.T) {
 	var calls atomic.Int32
 	count := catalog.Tool{Name: "count", Kind: catalog.KindCore, Call: func(context.Context, catalog.Invocation) (catalog.Result, error) {
-		return catalog.Result{Value: json.RawMessage(fmt.Sprint(calls.Add(1)))}, nil
+		return catalog.Result{Value: strconv.AppendInt(nil, int64(calls.Add(1)), 10)}, nil
 	}}
 	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 1500, MaxOutputBytes: 1024}, cellblock.PoolConfig{}, count)
 	for _, code := range []string{

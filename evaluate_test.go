@@ -20,7 +20,9 @@ func TestValues(t *testing.T) {
 		{"no Intl", "return typeof Intl", `"undefined"`},
 		{"nothing of a host", "return [typeof process, typeof require, typeof fetch, typeof Deno, typeof std, typeof os, typeof WebAssembly].join()", `"undefined,undefined,undefined,undefined,undefined,undefined,undefined"`},
 		{"our globals", "return ['ALL_TOOLS', 'tools', 'MCP', 'API', 'namespaces', 'text', 'json', 'yield_control', 'console', 'setTimeout', 'structuredClone', 'TextEncoder', 'URL', 'atob', 'queueMicrotask'].filter(n => !(n in globalThis))", "[]"},
-		{"undefined", "return undefined", "null"}, {"function", "return () => 1", "null"}, {"symbol", "return Symbol('x')", "null"},
+		{"undefined", "return undefined", "null"},
+		{"function", "return () => 1", "null"},
+		{"symbol", "return Symbol('x')", "null"},
 		{"NaN", "return [NaN, Infinity, -0]", "[null,null,0]"},
 		{"dates", "return [new Date(0), new Date(NaN)]", `["1970-01-01T00:00:00.000Z",null]`},
 		{"map and set", "return [new Map([[1, 2]]), new Set([1])]", "[{},{}]"},
@@ -29,7 +31,8 @@ func TestValues(t *testing.T) {
 		{"nested bigint", "return { a: 1n }", `"[object Object]"`},
 		{"throwing toJSON", "return { toJSON() { throw 1 } }", `"[object Object]"`},
 		{"error", "return new TypeError('no')", "{}"},
-		{"typed array", "return new Uint8Array([1, 2])", `{"0":1,"1":2}`}, {"buffer", "return new ArrayBuffer(4)", "{}"},
+		{"typed array", "return new Uint8Array([1, 2])", `{"0":1,"1":2}`},
+		{"buffer", "return new ArrayBuffer(4)", "{}"},
 		{"bridge objects are frozen", "return [tools, MCP, API, namespaces].every(o => Object.isFrozen(o) && Object.getPrototypeOf(o) === null)", "true"},
 		{"await tools", "const t = await tools; return t === tools", "true"},
 		{"await MCP", "const m = await MCP; return m === MCP", "true"},
@@ -60,10 +63,14 @@ func TestValues(t *testing.T) {
 func TestOutputRules(t *testing.T) {
 	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 1000}, sessionPool())
 	for _, tc := range []struct{ name, code, output string }{
-		{"order and forms", "text('a'); json({ b: undefined, c: [undefined] }); text({ d: 1 }); text(undefined); text(5n)",
-			`[{"type":"text","text":"a"},{"type":"json","value":{"c":[null]}},{"type":"text","text":"{\"d\":1}"},{"type":"text","text":"null"},{"type":"text","text":"\"5\""}]`},
-		{"console", "console.log('a', { b: 1 }); console.warn('c'); console.error('d'); console.info('e'); console.debug('f')",
-			`[{"type":"text","text":"a {\"b\":1}"},{"type":"text","text":"[warn] c"},{"type":"text","text":"[error] d"},{"type":"text","text":"e"},{"type":"text","text":"f"}]`},
+		{
+			"order and forms", "text('a'); json({ b: undefined, c: [undefined] }); text({ d: 1 }); text(undefined); text(5n)",
+			`[{"type":"text","text":"a"},{"type":"json","value":{"c":[null]}},{"type":"text","text":"{\"d\":1}"},{"type":"text","text":"null"},{"type":"text","text":"\"5\""}]`,
+		},
+		{
+			"console", "console.log('a', { b: 1 }); console.warn('c'); console.error('d'); console.info('e'); console.debug('f')",
+			`[{"type":"text","text":"a {\"b\":1}"},{"type":"text","text":"[warn] c"},{"type":"text","text":"[error] d"},{"type":"text","text":"e"},{"type":"text","text":"f"}]`,
+		},
 		{"kept on failure", "text('before'); throw 1", `[{"type":"text","text":"before"}]`},
 		{"kept on a kill", "text('before'); for (;;) {}", `[{"type":"text","text":"before"}]`},
 		{"an unhandled rejection is a line", "Promise.reject(new Error('lost')); return 1", `[{"type":"text","text":"[error] Unhandled rejection: Error: lost"}]`},
@@ -81,7 +88,7 @@ func TestOutputRules(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 3000, MemoryLimitBytes: 8 << 20}, cellblock.PoolConfig{})
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 1500, MemoryLimitBytes: 4 << 20}, cellblock.PoolConfig{})
 	const internal = cellblock.CodeInternalError
 	for _, tc := range []struct {
 		name, code string

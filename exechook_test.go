@@ -20,6 +20,7 @@ type hooks struct {
 func (h *hooks) BeforeExec(_ context.Context, c cellblock.ExecCall) (cellblock.ExecChange, error) {
 	return h.before(c)
 }
+
 func (h *hooks) AfterExec(_ context.Context, c cellblock.ExecCall, r cellblock.Result) { h.after(c, r) }
 
 func TestExecHooks(t *testing.T) {

@@ -83,7 +83,7 @@ func TestWaitInput(t *testing.T) {
 
 // TestSources: how the source of a cell is understood, through workers.
 func TestSources(t *testing.T) {
-	f := newFixture(t, cellblock.CodeMode{}, sessionPool())
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 4000}, sessionPool())
 	type source struct {
 		name, code, language string
 		value                string // or:

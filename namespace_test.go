@@ -67,8 +67,10 @@ func TestNamespaces(t *testing.T) {
 		{"mapped arguments", "return await issues.mapped(1, 'x')", `{"args":[1,"x"]}`},
 		{"nested", "return await namespaces.issues.nested.list({ n: 2 })", `{"n":2}`},
 		{"an undeclared tool", "return await issues.undeclared({}).catch(e => e.message)", `"Code mode namespace issues targets undeclared tool: erase"`},
-		{"data", "return [issues.a.deep, issues.a === issues.b, issues.who, issues.config, issues.when, issues.nan, issues.bytes, issues.struct]",
-			`[[1,"two"],false,"main/r1/s1/k1","cfg","1970-01-01T00:00:00Z",null,"aGk=",{"n":3}]`},
+		{
+			"data", "return [issues.a.deep, issues.a === issues.b, issues.who, issues.config, issues.when, issues.nan, issues.bytes, issues.struct]",
+			`[[1,"two"],false,"main/r1/s1/k1","cfg","1970-01-01T00:00:00Z",null,"aGk=",{"n":3}]`,
+		},
 		{"frozen", "return [Object.isFrozen(issues), Object.isFrozen(issues.a.deep), Object.keys(namespaces)]", `[true,true,["issues"]]`},
 		{"a suspended call resumes", "const p = issues.list({ n: 3 }); await yield_control(); return await p", `{"n":3}`},
 	} {
@@ -158,17 +160,23 @@ func TestMCPThroughTheGuest(t *testing.T) {
 	for _, tc := range []struct{ name, code, value string }{
 		{"call", "return await MCP.gitHub.createIssue({ title: 'x' })", `{"content":[],"structuredContent":{"big":"9007199254740993"},"odd":true,"in":{"title":"x","labels":["bug"]}}`},
 		{"missing arguments", "return await MCP.gitHub.createIssue({}).catch(e => e.message)", `"Missing required MCP namespace argument(s): title"`},
-		{"one object", "return await Promise.all([MCP.gitHub.createIssue('x'), MCP.gitHub.createIssue({}, {}), MCP.gitHub.createIssue([])].map(p => p.catch(e => e.message)))",
-			`["MCP namespace tools accept one object argument.","MCP namespace tools accept one object argument.","MCP namespace tools accept one object argument."]`},
+		{
+			"one object", "return await Promise.all([MCP.gitHub.createIssue('x'), MCP.gitHub.createIssue({}, {}), MCP.gitHub.createIssue([])].map(p => p.catch(e => e.message)))",
+			`["MCP namespace tools accept one object argument.","MCP namespace tools accept one object argument.","MCP namespace tools accept one object argument."]`,
+		},
 		{"names", "return [MCP.gitHub.$serverName, Object.keys(MCP), Object.keys(MCP.gitHub)]", `["GitHub",["$api","gitHub"],["$serverName","$api","prompts","createIssue"]]`},
 		{"prompts", "return await MCP.gitHub.prompts.list({ cursor: 'c' })", `{"cursor":"c"}`},
 		{"inline declarations", "const a = await MCP.gitHub.$api('createIssue', { schema: true }); return [a.kind, a.scope, a.server, a.tools.length, a.schemas.createIssue.required]", `["mcp","tool","gitHub",1,["title"]]`},
 		{"an unknown name", "return (await MCP.gitHub.$api('nothing')).tools", "[]"},
 		{"files", "return (await API.list('mcp')).files.map(f => f.path)", `["mcp/gitHub.d.ts","mcp/index.d.ts"]`},
-		{"a file", "const f = await API.read('/mcp/gitHub.d.ts'); return [f.path, f.bytes === new TextEncoder().encode(f.content).length, /declare namespace MCP.gitHub/.test(f.content), f.content.includes('createIssue'), f.content.split('*/').length > 1]",
-			`["mcp/gitHub.d.ts",true,true,true,true]`},
-		{"bad paths", "return await Promise.all(['a//b', '../x', './x', 'nothing.d.ts'].map(p => API.read(p).catch(e => e.message)))",
-			`["invalid API file path","invalid API file path","invalid API file path","Unknown API file: nothing.d.ts"]`},
+		{
+			"a file", "const f = await API.read('/mcp/gitHub.d.ts'); return [f.path, f.bytes === new TextEncoder().encode(f.content).length, /declare namespace MCP.gitHub/.test(f.content), f.content.includes('createIssue'), f.content.split('*/').length > 1]",
+			`["mcp/gitHub.d.ts",true,true,true,true]`,
+		},
+		{
+			"bad paths", "return await Promise.all(['a//b', '../x', './x', 'nothing.d.ts'].map(p => API.read(p).catch(e => e.message)))",
+			`["invalid API file path","invalid API file path","invalid API file path","Unknown API file: nothing.d.ts"]`,
+		},
 		{"not among the tools", "return [ALL_TOOLS.map(t => t.name), typeof tools.createIssue, await tools.call('mcp:git hub:create-issue').catch(e => e.message.slice(0, 15)), (await tools.search('issue')).length]", `[["echo"],"undefined","Unknown tool id",0]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

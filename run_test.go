@@ -65,7 +65,10 @@ func startFixture(t *testing.T, cfg cellblock.Config, runConfig cellblock.RunCon
 }
 
 // with is the fixture for a subtest.
-func (f *fixture) with(t *testing.T) *fixture { return &fixture{t, f.sup, f.run} }
+func (f *fixture) with(t *testing.T) *fixture {
+	t.Helper()
+	return &fixture{t, f.sup, f.run}
+}
 
 // newRun is another run of the same supervisor.
 func (f *fixture) newRun(cfg cellblock.RunConfig) *fixture {

@@ -44,7 +44,7 @@ func (b both) Record(e cellblock.Event) {
 
 // story is the trajectory in short: types with what tells them apart.
 func story(events []cellblock.Event) []string {
-	var lines []string
+	lines := make([]string, 0, len(events))
 	for _, e := range events {
 		line := fmt.Sprintf("%s %s", e.Type, e.CallID)
 		switch {
