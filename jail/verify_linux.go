@@ -51,6 +51,8 @@ func Verify(pid int, want Expect) ([]State, error) {
 		start := time.Now()
 		switch err := l.look(); {
 		case errors.Is(err, errNoRights):
+		case errors.As(err, new(*WallError)): // another wall's than the one looked at
+			return nil, err
 		case err != nil:
 			return nil, &WallError{Wall: l.wall, Err: fmt.Errorf("seen from outside: %w", err)}
 		default:

@@ -27,8 +27,11 @@ func (v *view) namespaces() error {
 		return fmt.Errorf("reading the id map: %w", err)
 	}
 	f := bytes.Fields(m)
-	if len(f) != 3 || string(f[0]) != strconv.Itoa(InsideID) || string(f[1]) != strconv.FormatUint(uint64(v.want.HostUID), 10) || string(f[2]) != "1" {
-		return fmt.Errorf("the id map is %q and not one line for uid %d", bytes.TrimSpace(m), v.want.HostUID)
+	if len(f) != 3 || string(f[0]) != strconv.Itoa(InsideID) || string(f[2]) != "1" {
+		return fmt.Errorf("the id map is %q and not one line for one id", bytes.TrimSpace(m))
+	}
+	if uid := string(f[1]); uid != strconv.FormatUint(uint64(v.want.HostUID), 10) {
+		return &WallError{Wall: SlotUID, Err: fmt.Errorf("%s: its uid is %s and not %d", outside, uid, v.want.HostUID)}
 	}
 	for _, t := range v.tasks {
 		if t.tid == strconv.Itoa(v.pid) {
