@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -179,14 +180,24 @@ func (w *process) spawn(ctx context.Context) error {
 	if w.group != nil {
 		r.Cgroup, r.Tasks = w.group.Dir(), w.group.Tasks()
 	}
+	if p.tamper != nil {
+		p.tamper(w, &r)
+	}
 	if w.proc, err = w.spawner.Spawn(ctx, r); err != nil {
 		return err
 	}
 	w.stderr = follow(w.proc.Stderr())
 	p.enter(w)
+	if p.tamper != nil {
+		p.tamper(w, nil)
+	}
 	if w.group != nil {
 		if err := w.group.Check(w.proc.PID()); err != nil {
-			return &StartError{Wall: jail.Cgroup, Err: err}
+			wall := jail.Cgroup
+			if limit, ok := errors.AsType[*cgroup.LimitError](err); ok && limit.Controller == "cpu" {
+				wall = jail.CPU
+			}
+			return &StartError{Wall: wall, Err: err}
 		}
 	}
 	return nil
@@ -282,8 +293,11 @@ func (w *process) look(claimed []jail.State, sealed bool) ([]jail.State, error) 
 		return nil, err
 	}
 	// Still not reaped: so the number was the worker's all the time.
-	if err := w.proc.Signal(0); err != nil {
+	switch err := w.proc.Signal(0); {
+	case errors.Is(err, os.ErrProcessDone):
 		return nil, fmt.Errorf("look at the worker: %w", err)
+	case err != nil:
+		return nil, &StartError{Wall: jail.Kill, Err: err}
 	}
 	return states, nil
 }
@@ -342,6 +356,13 @@ func (w *process) abandon(err error) error {
 		w.free()
 		return out
 	}
+	if hungUp(err) {
+		// It gave up by itself and is about to say why. It has seen no guest.
+		select {
+		case <-w.proc.Exited():
+		case <-time.After(partingTime):
+		}
+	}
 	w.Kill()
 	x := w.Wait()
 	out.Stderr = x.Stderr
@@ -357,6 +378,16 @@ func (w *process) abandon(err error) error {
 		out.Err = fmt.Errorf("worker ended by itself (%s): %w", statusText(x.Status), out.Err)
 	}
 	return out
+}
+
+// partingTime is how long a worker that hangs up during its start may take to
+// say why.
+const partingTime = time.Second
+
+// hungUp reports whether the worker closed the conversation.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // saidWall finds what a worker says about its own jail when it cannot build

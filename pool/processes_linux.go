@@ -24,6 +24,9 @@ type Processes struct {
 	log    *slog.Logger
 	number atomic.Uint64
 	root   bool
+	// tamper is for tests: it is called before the fork with what is asked
+	// for, and after it with nil.
+	tamper func(*process, *spawn.Request)
 
 	// Set by Open, then only read.
 	binary     *os.File
