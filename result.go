@@ -1,6 +1,7 @@
 package cellblock
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/cellblock-dev/cellblock/jail"
@@ -136,9 +137,25 @@ type Sources struct {
 	Client   int `json:"client"`
 }
 
-// MarshalJSON returns the JSON of the contract, with the fields of the status
-// and no others.
-func (r Result) MarshalJSON() ([]byte, error) {
+// JSON returns the JSON of the contract, with the fields of the status and no
+// others. Value and output stand in it byte for byte, so that the limits that
+// they kept hold for what is sent. json.Marshal would write <, > and & as six
+// bytes each; where that matters use this, or an Encoder without SetEscapeHTML.
+func (r Result) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r.shape()); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// MarshalJSON is JSON.
+func (r Result) MarshalJSON() ([]byte, error) { return r.JSON() }
+
+// shape holds the fields of the status in the order of the contract.
+func (r Result) shape() any {
 	output := r.Output
 	if output == nil {
 		output = []json.RawMessage{}
@@ -149,20 +166,20 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		if value == nil {
 			value = json.RawMessage("null")
 		}
-		return json.Marshal(struct {
+		return struct {
 			Status       Status            `json:"status"`
 			Value        json.RawMessage   `json:"value"`
 			Output       []json.RawMessage `json:"output"`
 			Truncated    bool              `json:"truncated,omitempty"`
 			OmittedBytes int64             `json:"omittedBytes,omitempty"`
 			Telemetry    Telemetry         `json:"telemetry"`
-		}{r.Status, value, output, r.Truncated, r.OmittedBytes, r.Telemetry})
+		}{r.Status, value, output, r.Truncated, r.OmittedBytes, r.Telemetry}
 	case StatusWaiting:
 		pending := r.Pending
 		if pending == nil {
 			pending = []PendingCall{}
 		}
-		return json.Marshal(struct {
+		return struct {
 			Status     Status            `json:"status"`
 			RunID      string            `json:"runId"`
 			Reason     Reason            `json:"reason"`
@@ -170,15 +187,15 @@ func (r Result) MarshalJSON() ([]byte, error) {
 			Output     []json.RawMessage `json:"output"`
 			ReplaySafe bool              `json:"replaySafe,omitempty"`
 			Telemetry  Telemetry         `json:"telemetry"`
-		}{r.Status, r.RunID, r.Reason, pending, output, r.ReplaySafe, r.Telemetry})
+		}{r.Status, r.RunID, r.Reason, pending, output, r.ReplaySafe, r.Telemetry}
 	default:
-		return json.Marshal(struct {
+		return struct {
 			Status    Status            `json:"status"`
 			Error     string            `json:"error"`
 			Code      Code              `json:"code"`
 			Detail    Detail            `json:"detail,omitempty"`
 			Output    []json.RawMessage `json:"output"`
 			Telemetry Telemetry         `json:"telemetry"`
-		}{StatusFailed, r.Error, r.Code, r.Detail, output, r.Telemetry})
+		}{StatusFailed, r.Error, r.Code, r.Detail, output, r.Telemetry}
 	}
 }

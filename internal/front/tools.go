@@ -80,7 +80,7 @@ func arguments(r *mcp.CallToolRequest) json.RawMessage {
 
 // toolResult shows a result as text and as structured content.
 func toolResult(r cellblock.Result) (*mcp.CallToolResult, error) {
-	text, err := json.Marshal(r)
+	text, err := r.JSON()
 	if err != nil {
 		return nil, fmt.Errorf("write the result: %w", err)
 	}
