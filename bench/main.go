@@ -1,57 +1,91 @@
-// Command bench measures what cellblock promises: how long a cell takes on a
-// warm and on a cold worker, and how large a suspended cell is.
+// Command bench measures what cellblock promises, beside the reference doing
+// the same work in the same call.
 //
-//	go run ./bench            all cases, five rounds
-//	go run ./bench -quick     one short round
-//	go run ./bench -list      the names of the cases
+//	go run ./bench                  every case, five rounds each
+//	go run ./bench -quick           every case, smaller; well under a minute
+//	go run ./bench -list            the cases and the figures they give
+//	go run ./bench exec catalog     these cases only
+//	go run ./bench -write-baseline  measure, then replace bench/baseline.json
 //
-// The table goes to stdout, progress to stderr, the results as JSON to
-// bench/out/latest.json: a list of {name, value, unit, rounds}, where value is
-// the median of the rounds.
+// The table goes to stdout, progress to stderr. bench/out has the rest:
+// latest.json, a list of {name, value, unit, peer, ratio, rounds}; details.json
+// with every sample; table.md; three plots. docs/performance.md says how each
+// figure is measured.
 package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
-
-// figure is one measured value.
-type figure struct {
-	Name   string    `json:"name"`
-	Value  float64   `json:"value"`
-	Unit   string    `json:"unit"`
-	Rounds []float64 `json:"rounds"`
-}
 
 // options are the flags.
 type options struct {
-	quick  bool
-	worker string
-	out    string
+	clock         clock // of the case under way
+	quick         bool
+	list          bool
+	rounds        int
+	worker        string
+	waive         string
+	nodeDir       string
+	noPeer        bool
+	out           string
+	baseline      string
+	writeBaseline bool
+	pprof         string
+	child         string
+	cases         []string
+}
+
+// maxRounds bounds -rounds: the test that compares two calls counts every
+// possible order of their rounds.
+const maxRounds = 50
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.BoolVar(&o.list, "list", false, "print the cases and end")
+	f.BoolVar(&o.quick, "quick", false, "fewer and smaller rounds")
+	f.IntVar(&o.rounds, "rounds", 5, "how often each case is measured, in turns with the peer; -quick has its own")
+	f.StringVar(&o.worker, "worker", "bin/vmworker", "the worker program (make build)")
+	f.StringVar(&o.waive, "waive", "", "walls of the jail that may be missing, with commas between them")
+	f.StringVar(&o.nodeDir, "node", "bench/node", "the folder of the peer")
+	f.BoolVar(&o.noPeer, "no-peer", false, "measure cellblock only")
+	f.StringVar(&o.out, "out", "bench/out", "the folder for the results")
+	f.StringVar(&o.baseline, "baseline", "bench/baseline.json", "the results to compare with")
+	f.BoolVar(&o.writeBaseline, "write-baseline", false, "replace the baseline by what is measured")
+	f.StringVar(&o.pprof, "pprof", "", "profile: a loopback address to serve profiles on, or a file for the CPU profile")
+	f.StringVar(&o.child, "child", "", "internal: measure one part in this process")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.cases = f.Args()
+	if o.rounds < 1 || o.rounds > maxRounds {
+		return o, fmt.Errorf("-rounds %d is not from 1 to %d", o.rounds, maxRounds)
+	}
+	return o, checkCases(o.cases)
 }
 
 func main() {
-	var o options
-	list := flag.Bool("list", false, "print the names of the cases and end")
-	flag.BoolVar(&o.quick, "quick", false, "one short round")
-	flag.StringVar(&o.worker, "worker", "bin/vmworker", "the worker program (make build)")
-	flag.StringVar(&o.out, "out", "bench/out", "the folder for the results")
-	flag.Parse()
-	if *list {
-		for _, c := range cases() {
-			_, _ = fmt.Fprintf(os.Stdout, "%-12s %s\n", c.name, strings.Join(c.figures, " "))
-		}
-		return
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		err = nil
+	case err != nil:
+	case o.list:
+		printCases(os.Stdout)
+	case o.child != "":
+		err = runChild(ctx, o)
+	default:
+		err = run(ctx, o)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, o, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -59,65 +93,50 @@ func main() {
 	}
 }
 
-// run measures the named cases, or all of them.
-func run(ctx context.Context, o options, names []string) error {
-	rounds := 5
-	if o.quick {
-		rounds = 1
-	}
-	values := map[string][]float64{}
-	units := map[string]string{}
-	for round := range rounds {
-		for _, c := range cases() {
-			if len(names) > 0 && !slices.Contains(names, c.name) {
-				continue
-			}
-			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, c.name)
-			got, err := c.measure(ctx, o)
-			if err != nil {
-				return fmt.Errorf("case %s: %w", c.name, err)
-			}
-			for _, f := range got {
-				values[f.Name] = append(values[f.Name], f.Value)
-				units[f.Name] = f.Unit
-			}
-		}
-	}
-	var figures []figure
-	for _, c := range cases() {
-		for _, name := range c.figures {
-			if v := values[name]; v != nil {
-				figures = append(figures, figure{Name: name, Value: median(v), Unit: units[name], Rounds: v})
-			}
-		}
-	}
-	return report(figures, o.out)
-}
-
-func report(figures []figure, out string) error {
-	_, _ = fmt.Fprintf(os.Stdout, "| figure | median | lowest | highest | unit |\n|---|---|---|---|---|\n")
-	for _, f := range figures {
-		_, _ = fmt.Fprintf(os.Stdout, "| %s | %.4g | %.4g | %.4g | %s |\n", f.Name, f.Value, slices.Min(f.Rounds), slices.Max(f.Rounds), f.Unit)
-	}
-	raw, err := json.MarshalIndent(figures, "", "  ")
+// run measures and reports.
+func run(ctx context.Context, o options) (err error) {
+	begin := time.Now()
+	stop, err := profile(ctx, o.pprof)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o750); err != nil {
-		return fmt.Errorf("make the folder for the results: %w", err)
+	defer func() { err = errors.Join(err, stop()) }()
+	if _, err := os.Stat(o.worker); err != nil {
+		return fmt.Errorf("the worker program is missing (make build): %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(out, "latest.json"), append(raw, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the results: %w", err)
+	l := &lab{options: o, rec: newRecorder()}
+	l.peer, err = openPeer(ctx, o)
+	if err != nil {
+		progress("no figures of the peer: %v", err)
+		l.rec.note("The reference was not measured: " + firstLine(err.Error()))
 	}
+	if l.peer != nil {
+		defer func() { err = errors.Join(err, l.peer.close()) }()
+	}
+	m := describeMachine(ctx, l.peer)
+	for _, c := range chosen(o.cases) {
+		at := time.Now()
+		l.clock = o.newClock()
+		progress("%s: %s", c.name, c.about)
+		if err := c.measure(ctx, l); err != nil {
+			return fmt.Errorf("case %s: %w", c.name, err)
+		}
+		progress("%s took %.1f s", c.name, time.Since(at).Seconds())
+	}
+	m.end()
+	if err := report(os.Stdout, o, m, l.rec); err != nil {
+		return err
+	}
+	progress("measured for %.1f s", time.Since(begin).Seconds())
 	return nil
 }
 
-// median returns the middle value; the lower of two.
-func median(v []float64) float64 { return percentile(v, 50) }
+// progress tells on stderr what is being done.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
+}
 
-// percentile returns the smallest value that at least p percent of the values
-// do not exceed.
-func percentile(v []float64, p int) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return s[max((len(s)*p+99)/100-1, 0)]
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
