@@ -26,10 +26,10 @@ type chart struct {
 
 // The measures of a chart, in pixels.
 const (
-	chartWidth   = 760
+	chartWidth   = 900
 	chartHeight  = 440
 	marginLeft   = 80
-	marginRight  = 24
+	marginRight  = 230 // the names of the lines
 	marginTop    = 48
 	marginBottom = 56
 	legendLine   = 18
@@ -122,7 +122,7 @@ func (c chart) svg() []byte {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
 		chartWidth, chartHeight, chartWidth, chartHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", chartWidth, chartHeight)
-	text(&b, chartWidth/2, marginTop/2, "middle", ` font-size="15"`, c.title)
+	text(&b, marginLeft, marginTop/2+4, "start", ` font-size="15"`, c.title)
 	text(&b, (marginLeft+chartWidth-marginRight)/2, chartHeight-14, "middle", "", c.xLabel)
 	middle := (marginTop + chartHeight - marginBottom) / 2
 	text(&b, 18, float64(middle), "middle", fmt.Sprintf(` transform="rotate(-90 18 %d)"`, middle), c.yLabel)
@@ -132,8 +132,8 @@ func (c chart) svg() []byte {
 	}
 	for i, l := range c.lines {
 		at := float64(marginTop + 14 + i*legendLine)
-		fmt.Fprintf(&b, `<rect x="%d" y="%.0f" width="16" height="4" fill="%s"/>`+"\n", marginLeft+12, at-6, lineColors[i%len(lineColors)])
-		text(&b, marginLeft+34, at, "start", "", l.name)
+		fmt.Fprintf(&b, `<rect x="%d" y="%.0f" width="16" height="4" fill="%s"/>`+"\n", chartWidth-marginRight+16, at-6, lineColors[i%len(lineColors)])
+		text(&b, chartWidth-marginRight+38, at, "start", "", l.name)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

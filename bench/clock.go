@@ -5,7 +5,7 @@ import "time"
 const (
 	// quickCaseTime is how long a case may go on sampling with -quick. What a
 	// figure's name promises, 10,000 parked cells, is measured in any case.
-	quickCaseTime = 3500 * time.Millisecond
+	quickCaseTime = 2500 * time.Millisecond
 	// leastSamples are taken in any case.
 	leastSamples = 4
 )

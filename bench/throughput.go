@@ -78,7 +78,7 @@ func (l *lab) sweep(systems []system) error {
 	for _, n := range clients {
 		progress("  %d clients", n)
 		for _, s := range systems {
-			rate, err := s.run(n, l.seconds(1.5, 0.25))
+			rate, err := s.run(n, l.seconds(1.5, 0.2))
 			if err != nil {
 				return err
 			}
