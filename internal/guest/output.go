@@ -8,8 +8,13 @@ import (
 	"github.com/cellblock-dev/cellblock/ipc"
 )
 
-// flushBytes is how much output is joined before it is sent within a turn.
-const flushBytes = 32 << 10
+// How output is sent within a turn. A worker that is killed keeps only what it
+// has sent, and a native loop gives no chance to send more, so the first items
+// go out one by one; a send costs some 10 µs. What follows is joined.
+const (
+	eagerSends = 64
+	flushBytes = 4 << 10
+)
 
 // outputList counts the output of a run as the JSON list that it becomes, and
 // keeps what is not sent yet. Its measure is the bytes of "[item,item]".
@@ -20,6 +25,7 @@ type outputList struct {
 
 	unsent      [][]byte
 	unsentBytes int
+	sends       int // in this turn
 
 	over      bool // the limit was passed; the run ends
 	truncated bool // the limit was passed; the rest is counted and dropped
@@ -76,12 +82,13 @@ func (o *outputList) keep(item []byte) {
 
 // full says whether it is time to send.
 func (o *outputList) full() bool {
-	return o.unsentBytes >= flushBytes || len(o.unsent) >= ipc.MaxItems
+	return o.sends < eagerSends || o.unsentBytes >= flushBytes || len(o.unsent) >= ipc.MaxItems
 }
 
 func (o *outputList) take() [][]byte {
 	items := o.unsent
 	o.unsent, o.unsentBytes = nil, 0
+	o.sends++
 	return items
 }
 

@@ -139,8 +139,18 @@ func TestCutValue(t *testing.T) {
 	}
 }
 
-func TestOutputIsJoined(t *testing.T) {
+// TestOutputIsSent: the first items of a turn at once, the rest joined.
+func TestOutputIsSent(t *testing.T) {
 	o := newOutputList(ipc.Limits{OutputBytes: 10 << 20}, 0)
+	for i := range eagerSends {
+		o.add(textItem(strconv.Itoa(i)))
+		if !o.full() {
+			t.Fatalf("item %d is kept", i)
+		}
+		if got := len(o.take()); got != 1 {
+			t.Fatalf("%d items sent at once", got)
+		}
+	}
 	for i := range 10 {
 		o.add(textItem(strconv.Itoa(i)))
 	}

@@ -204,6 +204,7 @@ func (s *server) write(m ipc.Message) error {
 // answer takes the turn that a message gives, and ends it.
 func (s *server) answer(m ipc.Message) error {
 	var end ipc.Message
+	s.run.out.sends = 0
 	switch m := m.(type) {
 	case *ipc.Start:
 		end = s.start(m)
