@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ type machine struct {
 	Node       string  `json:"node,omitempty"`
 	OpenClaw   string  `json:"openclaw,omitempty"`
 	Engines    string  `json:"engines,omitempty"` // of the reference and of the second column
-	Wazero     string  `json:"wazero,omitempty"`
 	Commit     string  `json:"commit,omitempty"`
 	Time       string  `json:"time"`
 	// Load is the load average of a minute, before and after: the second has
@@ -39,13 +37,6 @@ func describeMachine(ctx context.Context, p *peer) *machine {
 	}
 	if kb, err := strconv.ParseFloat(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 64); err == nil {
 		m.MemoryMB = kb * kib / 1e6
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range info.Deps {
-			if d.Path == "github.com/tetratelabs/wazero" {
-				m.Wazero = d.Version
-			}
-		}
 	}
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
 		m.Commit = strings.TrimSpace(string(out))

@@ -114,21 +114,36 @@ func run(ctx context.Context, o options) (err error) {
 		defer func() { err = errors.Join(err, l.peer.close()) }()
 	}
 	m := describeMachine(ctx, l.peer)
-	for _, c := range chosen(o.cases) {
-		at := time.Now()
-		l.clock = o.newClock()
-		progress("%s: %s", c.name, c.about)
-		if err := c.measure(ctx, l); err != nil {
-			return fmt.Errorf("case %s: %w", c.name, err)
-		}
-		progress("%s took %.1f s", c.name, time.Since(at).Seconds())
-	}
+	failed := l.measure(ctx)
+	o.writeBaseline = o.writeBaseline && failed == nil
 	m.end()
 	if err := report(os.Stdout, o, m, l.rec); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	progress("measured for %.1f s", time.Since(begin).Seconds())
-	return nil
+	return failed
+}
+
+// measure runs the chosen cases. One that fails does not keep the others from
+// running; the report has what it measured before, and that it failed.
+func (l *lab) measure(ctx context.Context) error {
+	var failed error
+	for _, c := range chosen(l.cases) {
+		if ctx.Err() != nil {
+			return errors.Join(failed, ctx.Err())
+		}
+		begin := time.Now()
+		l.clock = l.newClock()
+		progress("%s: %s", c.name, c.about)
+		if err := c.measure(ctx, l); err != nil {
+			err = fmt.Errorf("case %s: %w", c.name, err)
+			progress("%v", err)
+			l.rec.note(firstLine(err.Error()))
+			failed = errors.Join(failed, err)
+		}
+		progress("%s took %.1f s", c.name, time.Since(begin).Seconds())
+	}
+	return failed
 }
 
 // progress tells on stderr what is being done.
