@@ -92,18 +92,19 @@ var engineExports = []string{
 // OpenEngine compiles the engine, or loads its machine code from the cache
 // folder, which it fills when the code is not there. An empty cacheDir means
 // no cache. After it has returned, nothing compiles code any more.
-func OpenEngine(ctx context.Context, wasm []byte, cacheDir string) (*Engine, error) {
-	return openModule(ctx, wasm, cacheDir, sha256.Sum256(wasm))
-}
-
-// openModule does so for the engine of this digest, or for its skeleton.
-func openModule(ctx context.Context, wasm []byte, cacheDir string, digest [32]byte) (_ *Engine, err error) {
+func OpenEngine(ctx context.Context, wasm []byte, cacheDir string) (_ *Engine, err error) {
 	cache := wazero.NewCompilationCache()
 	if cacheDir != "" {
 		if cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
 			return nil, fmt.Errorf("open compilation cache: %w", err)
 		}
 	}
+	return openModule(ctx, wasm, cache, sha256.Sum256(wasm))
+}
+
+// openModule makes the engine of this digest of its module, or of the module's
+// skeleton.
+func openModule(ctx context.Context, wasm []byte, cache wazero.CompilationCache, digest [32]byte) (_ *Engine, err error) {
 	e := &Engine{cache: cache, digest: digest}
 	defer func() {
 		if err != nil {

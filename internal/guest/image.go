@@ -336,12 +336,6 @@ func NewVM(e *Engine, image *Image, memoryBytes uint64, h host) (*VM, error) {
 	if err := vm.ledgerHolds(); err != nil {
 		return nil, errors.Join(err, vm.Close())
 	}
-	// A skeleton whose machine code was not found, as it was made on another
-	// processor, has only functions that trap.
-	if vm.leaf("qjs_get_undefined"); vm.broken != nil {
-		err := fmt.Errorf("no machine code for this processor: %w", ErrArtifacts)
-		return nil, errors.Join(err, vm.Close())
-	}
 	return vm, nil
 }
 

@@ -90,3 +90,27 @@ func mapFile(f *os.File, size int64) ([]byte, error) {
 }
 
 func unmapFile(b []byte) error { return unix.Munmap(b) }
+
+// showFile makes memory that is mapped for code show a file, for reading and
+// running. Where a file system does not allow that, it copies.
+func showFile(mem []byte, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("read machine code: %w", err)
+	}
+	if info.Size() < int64(len(mem)) { // reading what is missing would be a fault
+		return fmt.Errorf("machine code of %d bytes instead of %d: %w", info.Size(), len(mem), ErrArtifacts)
+	}
+	at := unsafe.Pointer(unsafe.SliceData(mem)) //nolint:gosec // memory that the caller has mapped
+	if uintptr(at)%uintptr(os.Getpagesize()) == 0 {
+		_, err := unix.MmapPtr(int(f.Fd()), 0, at, uintptr(len(mem)),
+			unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_POPULATE)
+		if err == nil {
+			return nil
+		}
+	}
+	if _, err := f.ReadAt(mem, 0); err != nil {
+		return fmt.Errorf("read machine code: %w", err)
+	}
+	return nil
+}

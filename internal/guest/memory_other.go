@@ -20,3 +20,4 @@ func (a *arena) close() error                      { return nil }
 
 func mapFile(*os.File, int64) ([]byte, error) { return nil, ErrUnsupported }
 func unmapFile([]byte) error                  { return nil }
+func showFile([]byte, *os.File) error         { return ErrUnsupported }

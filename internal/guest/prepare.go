@@ -18,9 +18,13 @@ import (
 const (
 	manifestName = "manifest.json"
 	engineName   = "engine.wasm"
-	skeletonName = "skeleton.wasm" // not always there
 	imageName    = "base.img"
+
+	// The first is there for the plain engine, else the three others.
 	cacheName    = "cache"
+	skeletonName = "skeleton.wasm"
+	entryName    = "code.entry"
+	codeName     = "code.bin"
 )
 
 // manifestVersion is the version of the folder's layout.
@@ -38,11 +42,12 @@ type Manifest struct {
 	Wazero       string `json:"wazero"`
 	Worker       string `json:"worker"` // of the program that prepared
 	StackPointer uint32 `json:"stackPointer"`
-	// Skeleton is the sum of the engine's skeleton, which workers load in its
-	// place. When it is empty they load the engine, and Plain says why.
-	Skeleton string            `json:"skeleton,omitempty"`
-	Plain    string            `json:"plain,omitempty"`
-	Files    map[string]string `json:"files"`
+	// Code is the key under which the machine code of the engine's skeleton is
+	// asked for, on this kind of processor. When it is empty workers load the
+	// engine itself, and Plain says why.
+	Code  string            `json:"code,omitempty"`
+	Plain string            `json:"plain,omitempty"`
+	Files map[string]string `json:"files"`
 }
 
 // Preparation says what [Prepare] makes, and from what.
@@ -111,17 +116,19 @@ func fill(ctx context.Context, dir string, wasm []byte, p Preparation) (_ *Manif
 	if err := writeFile(filepath.Join(dir, engineName), wasm); err != nil {
 		return nil, err
 	}
-	why := addSkeleton(ctx, dir, engine, wasm, stackPointer, p)
+	key, why := addSkeleton(ctx, dir, engine, wasm, stackPointer, p)
 	sums, err := openUp(dir)
 	if err != nil {
 		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
 	m := &Manifest{
 		Version: manifestVersion, Engine: sums[engineName], Base: sums[imageName],
-		Wazero: wazeroVersion(), StackPointer: stackPointer, Skeleton: sums[skeletonName], Files: sums,
+		Wazero: wazeroVersion(), StackPointer: stackPointer, Files: sums,
 	}
 	if why != nil {
 		m.Plain = why.Error()
+	} else {
+		m.Code = hex.EncodeToString(key[:])
 	}
 	return m, nil
 }
@@ -153,7 +160,7 @@ func openUp(dir string) (map[string]string, error) {
 // publish moves the new files to their names. Without a manifest, between its
 // removal and the last rename, the folder counts as not prepared.
 func publish(fresh, dir string) error {
-	names := []string{manifestName, cacheName, engineName, skeletonName, imageName}
+	names := []string{manifestName, cacheName, skeletonName, entryName, codeName, engineName, imageName}
 	for _, name := range names {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("replace engine files: %w", err)
@@ -161,7 +168,7 @@ func publish(fresh, dir string) error {
 	}
 	for _, name := range append(names[1:], manifestName) {
 		err := os.Rename(filepath.Join(fresh, name), filepath.Join(dir, name))
-		if err != nil && (name != skeletonName || !errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replace engine files: %w", err)
 		}
 	}
@@ -203,8 +210,8 @@ func wazeroVersion() string {
 type artifacts struct {
 	dir      string
 	manifest Manifest
-	digest   [32]byte // of the engine
-	base     [32]byte
+	// The sums of engine and base image, and the key of the code.
+	digest, base, code [32]byte
 }
 
 // openArtifacts reads the manifest of a folder that is open as a descriptor:
@@ -228,6 +235,11 @@ func openArtifacts(dir *os.File) (*artifacts, error) {
 	if a.base, err = parseSum(m.Base); err != nil {
 		return nil, fmt.Errorf("sum of the base image: %w", err)
 	}
+	if m.Code != "" {
+		if a.code, err = parseSum(m.Code); err != nil {
+			return nil, fmt.Errorf("key of the code: %w", err)
+		}
+	}
 	return a, nil
 }
 
@@ -243,15 +255,15 @@ func parseSum(text string) (sum [32]byte, err error) {
 
 // engine loads the machine code.
 func (a *artifacts) engine(ctx context.Context) (*Engine, error) {
-	name := engineName
-	if a.manifest.Skeleton != "" {
-		name = skeletonName
+	if a.manifest.Code != "" {
+		e, _, err := openSkeleton(ctx, a.dir, a.code, a.digest)
+		return e, err
 	}
-	wasm, err := readBounded(filepath.Join(a.dir, name), maxEngineBytes)
+	wasm, err := readBounded(filepath.Join(a.dir, engineName), maxEngineBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read engine: %w", err)
 	}
-	return openModule(ctx, wasm, filepath.Join(a.dir, cacheName), a.digest)
+	return OpenEngine(ctx, wasm, filepath.Join(a.dir, cacheName))
 }
 
 func readBounded(path string, most int64) ([]byte, error) {

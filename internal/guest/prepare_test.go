@@ -42,7 +42,7 @@ func TestPrepare(t *testing.T) {
 	if m.Version != 1 || m.Engine != engineDigest || m.Base != m.Files[imageName] || m.Engine != m.Files[engineName] || m.StackPointer == 0 {
 		t.Errorf("manifest %+v", m)
 	}
-	if m.Skeleton == "" || m.Skeleton != m.Files[skeletonName] || m.Plain != "" {
+	if len(m.Code) != 64 || m.Files[skeletonName] == "" || m.Files[codeName] == "" || m.Plain != "" {
 		t.Errorf("no skeleton: %s", m.Plain)
 	}
 	if worker, err := fileSum(os.Args[0]); err != nil || m.Worker != worker {
@@ -82,6 +82,9 @@ func TestPrepare(t *testing.T) {
 // Preparing again replaces what is there and nothing else.
 func TestPrepareAgain(t *testing.T) {
 	dir := copyOfPrepared(t)
+	if err := os.Mkdir(filepath.Join(dir, cacheName), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{imageName: "damaged", "lock": "of the supervisor", cacheName + "/stale": "old"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -101,7 +104,7 @@ func TestPrepareAgain(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{imageName, cacheName, engineName, "lock", manifestName, skeletonName}; !slices.Equal(names, want) {
+	if want := []string{imageName, codeName, entryName, engineName, "lock", manifestName, skeletonName}; !slices.Equal(names, want) {
 		t.Errorf("folder holds %q, want %q", names, want)
 	}
 }
@@ -127,6 +130,7 @@ func TestOpenArtifactsRefusesWhatDoesNotFit(t *testing.T) {
 		"engine": func(m *Manifest) { m.Engine = strings.Repeat("0", 64) },
 		"wazero": func(m *Manifest) { m.Wazero = "0.0.1" },
 		"base":   func(m *Manifest) { m.Base = "short" },
+		"code":   func(m *Manifest) { m.Code = "short" },
 	} {
 		dir := copyOfPrepared(t)
 		m := readManifest(t, dir)

@@ -62,6 +62,12 @@ type guestError struct {
 	Stack   string `json:"stack"`
 }
 
+// lacksMemory recognises what the engine throws when it cannot even allocate
+// the error about its memory.
+func (e *guestError) lacksMemory() bool {
+	return e.Name == "" && e.Text == "null" || e.Name == "InternalError" && e.Message == "Invalid error message"
+}
+
 // reachesModules says whether the cell ended because it reached for a module
 // in code that it made itself, which no look at its source can see.
 func (e *guestError) reachesModules() bool {
@@ -362,6 +368,8 @@ func (s *server) guestFailed(e *guestError) ipc.Message {
 	switch {
 	case e.Name == "RangeError" && e.Message == "Maximum call stack size exceeded":
 		kind = ipc.FailStack
+	case e.lacksMemory() && s.vm.metMemoryLimit():
+		kind, words = ipc.FailMemory, textMemory
 	case e.reachesModules():
 		kind, words = ipc.FailModule, textModule
 	}

@@ -20,85 +20,50 @@ var (
 	errNotAlike    = errors.New("the skeleton does not behave as the engine does")
 )
 
-// addSkeleton puts the skeleton of the engine into a folder that has the engine
-// and its machine code, and replaces the cache by the one entry that the
-// skeleton needs. It does so only when the machine code, loaded as workers
-// load it, does what the plain engine does. On an error the folder is as it
-// was.
-func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, stackPointer uint32, p Preparation) error {
+// addSkeleton puts the skeleton of the engine, with the engine's machine code,
+// into a folder that has the engine and its cache, which it removes. It does so
+// only when the machine code, loaded as workers load it, does what the plain
+// engine does, and gives the key under which wazero asks for the code. On an
+// error the folder holds what workers need for the plain engine.
+func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, stackPointer uint32, p Preparation) (key [32]byte, err error) {
 	if p.Plain {
-		return errSwitchedOff
+		return key, errSwitchedOff
 	}
 	if v := wazeroVersion(); v != skeletonWazero && !p.anyWazero {
-		return fmt.Errorf("%w: this is %s", errOtherWazero, v)
+		return key, fmt.Errorf("%w: this is %s", errOtherWazero, v)
 	}
 	s, err := makeSkeleton(wasm, engineExports)
 	if err != nil {
-		return err
+		return key, err
 	}
-	scratch, err := os.MkdirTemp(dir, ".skeleton-")
+	entry, err := s.entryOf(filepath.Join(dir, cacheName))
 	if err != nil {
-		return err
+		return key, err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }() // what matters has been moved
-	cache := filepath.Join(scratch, cacheName)
-	if err := s.fillCache(ctx, filepath.Join(dir, cacheName), cache, engine.digest); err != nil {
-		return err
+	err = errors.Join(
+		writeFile(filepath.Join(dir, skeletonName), s.wasm),
+		writeFile(filepath.Join(dir, entryName), entry.withoutCode()),
+		writeFile(filepath.Join(dir, codeName), entry.paddedCode()))
+	if err == nil {
+		key, err = tryCode(ctx, dir, engine, stackPointer)
 	}
-	stripped, err := openModule(ctx, s.wasm, cache, engine.digest)
 	if err != nil {
-		return err
+		for _, name := range []string{skeletonName, entryName, codeName} {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+		}
+		return key, err
+	}
+	return key, os.RemoveAll(filepath.Join(dir, cacheName))
+}
+
+// tryCode loads the skeleton of a folder and compares it with the engine.
+func tryCode(ctx context.Context, dir string, engine *Engine, stackPointer uint32) (key [32]byte, err error) {
+	stripped, code, err := openSkeleton(ctx, dir, key, engine.digest)
+	if err != nil {
+		return key, err
 	}
 	err = alike(engine, stripped, filepath.Join(dir, imageName), stackPointer) //nolint:contextcheck // the tests end by themselves
-	if err = errors.Join(err, stripped.Close(ctx)); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, skeletonName), s.wasm, 0o600); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Join(dir, cacheName)); err != nil {
-		return errors.Join(err, os.Remove(filepath.Join(dir, skeletonName)))
-	}
-	return os.Rename(cache, filepath.Join(dir, cacheName))
-}
-
-// fillCache makes a cache folder in which the skeleton's name leads to the
-// engine's machine code. How wazero names its entries is not said anywhere, so
-// it is asked: it compiles the skeleton, and that entry is replaced.
-func (s *skeleton) fillCache(ctx context.Context, from, to string, digest [32]byte) error {
-	plain, err := onlyEntry(from)
-	if err != nil {
-		return err
-	}
-	compiled, err := openModule(ctx, s.wasm, to, digest)
-	if err != nil {
-		return fmt.Errorf("name the skeleton: %w", err)
-	}
-	if err := compiled.Close(ctx); err != nil {
-		return err
-	}
-	name, err := onlyEntry(to)
-	if err != nil {
-		return err
-	}
-	code, err := os.ReadFile(plain) //nolint:gosec // a name of ours
-	if err != nil {
-		return err
-	}
-	entry, err := s.entry(code)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, entry, 0o600) //nolint:gosec // a name that we found in a folder of ours
-}
-
-// onlyEntry is the path of the one entry that a cache folder holds.
-func onlyEntry(cache string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(cache, "*", "*"))
-	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("%d entries in %s: %w", len(found), cache, errEntry)
-	}
-	return found[0], nil
+	return code.asked, errors.Join(err, stripped.Close(ctx))
 }
 
 // alike compares two engines: what they import and export, and what a series

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,10 +11,7 @@ import (
 // made for. With any other the plain engine is loaded.
 const skeletonWazero = "1.12.0"
 
-var (
-	errOtherWazero = errors.New("the skeleton is for wazero " + skeletonWazero)
-	errEntry       = errors.New("a cache entry of another form")
-)
+var errOtherWazero = errors.New("the skeleton is for wazero " + skeletonWazero)
 
 // skeleton is what wazero has to know of the engine to run machine code that
 // it compiled before: types, imports, the table, the memory, the global, and
@@ -100,27 +96,18 @@ func renumber(exports []wasmExport, elements []wasmElement, kept []uint32, impor
 	}
 }
 
-// entry makes the cache entry of the skeleton of the engine's: the same
-// machine code, and the places in it of the functions that are left. An entry
-// is a header, the number of functions, eight bytes for the place of each, and
-// the rest.
-func (s *skeleton) entry(plain []byte) ([]byte, error) {
-	const magic = "WAZEVO"
-	if len(plain) < len(magic)+1 || string(plain[:len(magic)]) != magic {
+// entry makes the cache entry of the skeleton of that of the engine: the same
+// machine code, and the places in it of the functions that are left.
+func (s *skeleton) entry(plain *cacheEntry) (*cacheEntry, error) {
+	if len(plain.places) != 8*s.all {
 		return nil, errEntry
 	}
-	count := len(magic) + 1 + int(plain[len(magic)])
-	places := count + 4
-	code := places + 8*s.all
-	if code > len(plain) || int64(binary.LittleEndian.Uint32(plain[count:])) != int64(s.all) {
-		return nil, errEntry
-	}
-	out := bytes.Clone(plain[:count])
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(s.kept))) //nolint:gosec // bounded by maxWasmItems
+	e := *plain
+	e.places = make([]byte, 0, 8*len(s.kept))
 	for _, f := range s.kept {
-		out = append(out, plain[places+8*int(f):][:8]...)
+		e.places = append(e.places, plain.places[8*int(f):][:8]...)
 	}
-	return append(out, plain[code:]...), nil
+	return &e, nil
 }
 
 func writeFunctionTypes(types []uint32) []byte {

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,40 +67,91 @@ func TestSkeleton(t *testing.T) {
 
 // An entry has the machine code and the places of the functions that are left.
 func TestSkeletonEntry(t *testing.T) {
-	s := &skeleton{kept: []uint32{1, 2}, all: 3}
-	plain := "WAZEVO\x03abc" + "\x03\x00\x00\x00" + "00000000" + "11111111" + "22222222" + "code and so on"
-	got, err := s.entry([]byte(plain))
-	if want := "WAZEVO\x03abc" + "\x02\x00\x00\x00" + "11111111" + "22222222" + "code and so on"; err != nil || string(got) != want {
-		t.Errorf("%q, %v", got, err)
+	const head = "WAZEVO\x03abc"
+	const text = head + "\x03\x00\x00\x00" + "00000000" + "11111111" + "22222222" + "\x04\x00\x00\x00\x00\x00\x00\x00" + "code" + "and so on"
+	plain, err := parseEntry([]byte(text), true)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"", "WAZEVO", "WAZEVI\x00", "WAZEVO\xff", plain[:30], strings.Replace(plain, "\x03\x00", "\x04\x00", 1)} {
-		if _, err := s.entry([]byte(bad)); !errors.Is(err, errEntry) {
+	s := &skeleton{kept: []uint32{1, 2}, all: 3}
+	e, err := s.entry(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = head + "\x02\x00\x00\x00" + "11111111" + "22222222" + "\x04\x00\x00\x00\x00\x00\x00\x00" + "and so on"
+	if got := string(e.withoutCode()); got != want {
+		t.Errorf("%q", got)
+	}
+	if code := e.paddedCode(); len(code) != osPageBytes || string(code[:5]) != "code\x00" {
+		t.Errorf("code of %d bytes, %q", len(code), code[:5])
+	}
+	again, err := parseEntry([]byte(want), false)
+	if err != nil || again.size != 4 || string(again.rest) != "and so on" {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for _, bad := range []string{"", "WAZEVO", "WAZEVI\x00", "WAZEVO\xff", text[:12], text[:30], text[:44], text[:50]} {
+		if _, err := parseEntry([]byte(bad), true); !errors.Is(err, errEntry) {
 			t.Errorf("%q: error %v", bad, err)
+		}
+	}
+	s.all = 4
+	if _, err := s.entry(plain); !errors.Is(err, errEntry) {
+		t.Errorf("an entry of another module: %v", err)
+	}
+}
+
+// Code of another processor is refused, not run.
+func TestSkeletonWithoutCode(t *testing.T) {
+	m := readManifest(t, prepared)
+	engine, err := parseSum(m.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, err := openSkeleton(testContext, prepared, [32]byte{1}, engine)
+	if !errors.Is(err, ErrArtifacts) || !errors.Is(err, errNoCode) {
+		t.Errorf("error %v", err)
+	}
+	if hex.EncodeToString(code.asked[:]) != m.Code {
+		t.Errorf("asked for %x, the manifest has %s", code.asked, m.Code)
+	}
+}
+
+// Code that is not what wazero compiled is noticed at the start.
+func TestSkeletonWithDamagedCode(t *testing.T) {
+	dir := copyOfPrepared(t)
+	path := filepath.Join(dir, codeName)
+	code, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code[len(code)/2] ^= 1
+	for name, damaged := range map[string][]byte{"a bit": code, "cut": code[:len(code)/2/osPageBytes*osPageBytes]} {
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := openSkeleton(testContext, dir, [32]byte{}, [32]byte{}); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// Without the machine code under its name a skeleton is refused, not run.
-func TestSkeletonWithoutCode(t *testing.T) {
-	s, err := makeSkeleton(engineBytes(t), engineExports)
+// Where code cannot be mapped it is copied.
+func TestShowFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "code")
+	if err := os.WriteFile(path, []byte(strings.Repeat("code", 2048)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hollow, err := OpenEngine(testContext, s.wasm, "")
-	if err != nil {
-		t.Fatal(err)
+	defer func() { _ = f.Close() }()
+	mem := make([]byte, 4100)
+	if err := showFile(mem[1:], f); err != nil || string(mem[:5]) != "\x00code" {
+		t.Errorf("%q, %v", mem[:5], err)
 	}
-	defer func() { _ = hollow.Close(testContext) }()
-	prelude, err := preludeSource()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image := imageOf(t, testEngine(t), prelude)
-	if vm, err := NewVM(hollow, image, testMemory, &recorder{}); !errors.Is(err, ErrArtifacts) {
-		t.Errorf("%v, error %v", vm, err)
-	}
-	if err := alike(testEngine(t), hollow, filepath.Join(prepared, imageName), image.stackPointer); !errors.Is(err, ErrArtifacts) {
-		t.Errorf("the self-test says %v", err)
+	if err := showFile(make([]byte, 9000), f); err == nil {
+		t.Error("a file that is too short is enough")
 	}
 }
 
@@ -141,15 +193,19 @@ func TestSelfTestNoticesOtherCode(t *testing.T) {
 	yes, no := s.place(t, "qjs_get_true"), s.place(t, "qjs_get_false") // of one signature
 	s.kept[yes], s.kept[no] = s.kept[no], s.kept[yes]
 	dir := copyOfPrepared(t)
-	plain, err := OpenEngine(testContext, engineBytes(t), filepath.Join(dir, "plain"))
+	plain, err := OpenEngine(testContext, engineBytes(t), filepath.Join(dir, cacheName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = plain.Close(testContext) }()
-	if err := s.fillCache(testContext, filepath.Join(dir, "plain"), filepath.Join(dir, "other"), plain.digest); err != nil {
+	entry, err := s.entryOf(filepath.Join(dir, cacheName))
+	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := openModule(testContext, s.wasm, filepath.Join(dir, "other"), plain.digest)
+	if err := os.WriteFile(filepath.Join(dir, entryName), entry.withoutCode(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := openSkeleton(testContext, dir, [32]byte{}, plain.digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +229,7 @@ func TestPlainPreparation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Skeleton != "" || m.Plain == "" || m.Files[skeletonName] != "" {
+			if m.Code != "" || m.Plain == "" || m.Files[skeletonName]+m.Files[codeName]+m.Files[entryName] != "" {
 				t.Errorf("manifest %+v", m)
 			}
 			f, err := os.Open(p.Dir)
@@ -214,6 +270,20 @@ func FuzzSkeleton(f *testing.F) {
 		}
 		if string(again.wasm) != string(s.wasm) {
 			t.Errorf("the skeleton of a skeleton is another")
+		}
+	})
+}
+
+func FuzzEntry(f *testing.F) {
+	f.Add([]byte("WAZEVO\x03abc\x01\x00\x00\x0000000000\x04\x00\x00\x00\x00\x00\x00\x00code and more"), true)
+	f.Add([]byte("WAZEVO\x00\xff\xff\xff\xff00000000"), false)
+	f.Fuzz(func(t *testing.T, b []byte, withCode bool) {
+		e, err := parseEntry(b, withCode)
+		if err != nil {
+			return
+		}
+		if again, err := parseEntry(e.withoutCode(), false); err != nil || again.size != e.size || string(again.rest) != string(e.rest) {
+			t.Errorf("%+v, %v", again, err)
 		}
 	})
 }

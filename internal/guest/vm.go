@@ -61,6 +61,7 @@ type VM struct {
 	stopped     bool      // the host wants the guest to end
 	interrupted bool      // the interrupt handler has fired
 	broken      *fault    // a trap; sticky
+	heapLimit   uint64    // of the present run
 }
 
 type vmKey struct{}
@@ -157,8 +158,20 @@ func (vm *VM) invoke(fn api.Function, name string, args []uint64) uint64 {
 
 // setLimits bounds the QuickJS heap and sets the stack guard.
 func (vm *VM) setLimits(memoryBytes uint64) {
+	vm.heapLimit = memoryBytes
 	vm.leaf("qjs_set_memory_limit", min(memoryBytes, 1<<32-1))
 	vm.leaf("qjs_set_max_stack_size", stackBytes)
+}
+
+// metMemoryLimit says that the memory has grown so far that the heap must have
+// met its limit or nearly so. Memory never shrinks within a run, so this is
+// still known when the guest has let go of everything.
+func (vm *VM) metMemoryLimit() bool {
+	grown := vm.arena.high
+	if vm.image != nil {
+		grown -= min(grown, uint64(len(vm.image.bytes)))
+	}
+	return grown >= vm.heapLimit/4
 }
 
 // heapBytes is what the QuickJS heap holds.
