@@ -391,7 +391,7 @@ func (s *server) output(item []byte) error {
 		s.vm.stopped = true
 		return errors.New(textOutput)
 	}
-	if s.run.out.full() {
+	if s.run.out.full() && !s.dry {
 		return s.must(s.flush())
 	}
 	return nil

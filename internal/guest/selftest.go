@@ -168,7 +168,7 @@ type trace struct {
 // transcript runs the self-tests in a fresh VM each, in a world that is the
 // same every time.
 func transcript(e *Engine, image *Image) (_ []trace, err error) {
-	s := &server{engine: e, image: image}
+	s := &server{engine: e, image: image, dry: true}
 	if s.vm, err = NewVM(e, image, selfTestMemory, s); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,8 @@ type server struct {
 	vm     *VM
 
 	run run
+	// dry says that nobody listens: a run of our own, whose output stays.
+	dry bool
 	// parts are the pieces of the catalog seen so far, of the digest partsOf.
 	parts   map[ipc.Part][]byte
 	partsOf [32]byte

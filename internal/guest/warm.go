@@ -21,10 +21,12 @@ const warmTime = 5 * time.Second
 // meets neither cold code nor page faults.
 func (s *server) warm() error {
 	limits := ipc.Limits{MemoryBytes: memoryReserve, OutputBytes: 64 << 10, PendingCalls: 1, Timers: 1, BridgeBytes: 64 << 10}
+	s.dry = true
 	end := s.start(&ipc.Start{Source: []byte(warmCell), TimeLeft: warmTime, Limits: limits, Seed: 1})
 	if done, ok := end.(*ipc.Done); !ok || string(done.Value) != `{"sum":3}` {
 		return errDryRun
 	}
+	s.dry = false
 	dirty := s.vm.dirtyPages()
 	s.run, s.parts = run{}, nil
 	if err := s.vm.Reset(); err != nil {
