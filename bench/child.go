@@ -20,7 +20,12 @@ const (
 
 // runChild is the child's side: it writes one JSON line for each thing
 // measured, and goes on when it has read a line.
-func runChild(ctx context.Context, o options) error {
+func runChild(ctx context.Context, o options) (err error) {
+	stop, err := profile(ctx, o.pprof)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	t := &teller{in: bufio.NewReader(os.Stdin), out: json.NewEncoder(os.Stdout)}
 	switch o.child {
 	case childSpawn:
@@ -56,6 +61,9 @@ func (o options) inChild(ctx context.Context, part string, f func(pid int, line 
 		return err
 	}
 	args := []string{"-child", part, "-worker", o.worker, "-waive", o.waive, fmt.Sprintf("-quick=%t", o.quick), fmt.Sprintf("-rounds=%d", o.rounds)}
+	if o.pprof != "" && !isAddress(o.pprof) {
+		args = append(args, "-pprof", o.pprof+"."+part)
+	}
 	cmd := exec.CommandContext(ctx, self, args...) //nolint:gosec // this program
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

@@ -20,14 +20,23 @@ func profile(ctx context.Context, where string) (func() error, error) {
 	if where == "" {
 		return func() error { return nil }, nil
 	}
+	if !isAddress(where) {
+		return profileTo(where)
+	}
 	host, _, err := net.SplitHostPort(where)
 	if err != nil {
-		return profileTo(where)
+		return nil, err
 	}
 	if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
 		return nil, fmt.Errorf("-pprof %s: profiles are served on a loopback address only", where)
 	}
 	return serveProfiles(ctx, where)
+}
+
+// isAddress tells an address from a file.
+func isAddress(where string) bool {
+	_, _, err := net.SplitHostPort(where)
+	return err == nil
 }
 
 func profileTo(file string) (func() error, error) {
