@@ -7,4 +7,5 @@ type hooks struct{}
 
 func (hooks) breaks(Wall) bool     { return false }
 func (hooks) lies() bool           { return false }
+func (hooks) fault() error         { return nil }
 func (hooks) deny(a action) action { return a }

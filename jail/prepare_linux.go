@@ -75,6 +75,9 @@ func (p *Prepared) run(steps ...step) error {
 }
 
 func (p *Prepared) one(s step) (string, error) {
+	if err := p.entry.fault(); err != nil {
+		return "", err
+	}
 	broken := p.entry.breaks(s.wall)
 	if s.raise != nil && !broken {
 		if err := s.raise(); err != nil {

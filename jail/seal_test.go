@@ -99,6 +99,34 @@ func TestBreak(t *testing.T) {
 	asUser(t)
 }
 
+// TestFaults makes each step of the jail fail in turn, until there are no more:
+// the worker says which wall it was and never gets to its work. Only a wall that
+// not every machine has may stay missing, and is said to be.
+func TestFaults(t *testing.T) {
+	const steps = 20 // at least
+	for k := 1; ; k++ {
+		w := fork(t, order{Fail: k, DataBytes: 512 << 20, Do: []string{"getrandom"}})
+		r, err := w.read()
+		if err != nil {
+			t.Fatalf("step %d: %v", k, err)
+		}
+		switch i := slices.IndexFunc(r.States, func(s jail.State) bool { return strings.Contains(s.Detail, "injected fault") }); {
+		case r.Wall != "" && strings.Contains(r.Error, "injected fault"):
+			if got := w.end(); !strings.HasPrefix(got, "exit 1") {
+				t.Errorf("step %d: goes on to %s", k, got)
+			}
+		case r.Error != "":
+			t.Errorf("step %d: %+v", k, r)
+		case i >= 0 && !r.States[i].Up && slices.Contains(append(lacking(), jail.Speculation, jail.CoreSched), r.States[i].Wall):
+		case k > steps && i < 0:
+			t.Logf("%d steps", k-1)
+			return // past the last step
+		default:
+			t.Fatalf("step %d: the start succeeds: %+v", k, r)
+		}
+	}
+}
+
 // TestLie leaves out a wall that can be seen, and lets the worker claim it. No
 // worker can lack no_new_privs alone: Landlock and the filter need it.
 func TestLie(t *testing.T) {
@@ -295,7 +323,7 @@ func TestMemoryBound(t *testing.T) {
 // status 2 and their text on stderr, not by the filter.
 func TestDeaths(t *testing.T) {
 	for how, text := range map[string]string{
-		"panic": "panic: told to", "nil": "nil pointer dereference", "stack": "stack exceeds", "map": "concurrent map",
+		"panic": "panic: told to", "nil": "nil pointer dereference", "code": "unexpected fault address", "stack": "stack exceeds", "map": "concurrent map",
 	} {
 		t.Run(how, func(t *testing.T) {
 			w := fork(t, order{Do: []string{"die-" + how}})
@@ -303,7 +331,7 @@ func TestDeaths(t *testing.T) {
 			if got, err := w.result(); err == nil {
 				t.Fatalf("lives: %v", got)
 			}
-			if s := w.wait(); !s.Exited() || s.ExitStatus() != 2 || !strings.Contains(w.stderr.String(), text) {
+			if s := w.wait(); !s.Exited() || s.ExitStatus() != 2 || s.CoreDump() || !strings.Contains(w.stderr.String(), text) {
 				t.Errorf("ended with %s", w.end())
 			}
 		})

@@ -26,10 +26,12 @@ import (
 // order and report are the test worker's, see testdata/worker.
 type order struct {
 	Waive     []jail.Wall `json:",omitempty"`
+	Keep      []int       `json:",omitempty"`
 	DataBytes uint64      `json:",omitempty"`
 	Break     jail.Wall   `json:",omitempty"`
 	Lie       bool        `json:",omitempty"`
 	Deny      string      `json:",omitempty"`
+	Fail      int         `json:",omitempty"`
 	Gate      bool        `json:",omitempty"`
 	Open      string      `json:",omitempty"`
 	Loose     bool        `json:",omitempty"`
@@ -303,7 +305,7 @@ func asUser(t *testing.T) {
 			}
 		}
 		name, _, _ := strings.Cut(t.Name(), "/")
-		c := exec.CommandContext(t.Context(), self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=60s")
+		c := exec.CommandContext(t.Context(), self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=120s", fmt.Sprintf("-test.short=%v", testing.Short()))
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
 		c.Env = append(os.Environ(), "JAIL_TEST_WORKER="+path, "HOME=/nonexistent")
 		c.WaitDelay = time.Second

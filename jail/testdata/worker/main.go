@@ -19,9 +19,10 @@ type order struct {
 	Break     jail.Wall
 	Lie       bool
 	Deny      string
+	Fail      int
 	// Gate waits for a byte before the seal, too.
 	Gate bool
-	// Open leaves a descriptor open: "directory", "file".
+	// Open leaves a descriptor open: "directory", "file", "socket".
 	Open string
 	// Loose leaves a writable and executable mapping behind.
 	Loose bool
@@ -55,7 +56,7 @@ func main() {
 	warm, _ := json.Marshal(report{States: []jail.State{{}}, Result: []string{""}})
 	_ = warm
 	e := jail.Entry{Policy: jail.Policy{Waive: o.Waive}, Keep: append(o.Keep, socket), DataBytes: o.DataBytes}
-	e.TestBreak, e.TestLie, e.TestDeny = o.Break, o.Lie, o.Deny
+	e.TestBreak, e.TestLie, e.TestDeny, e.TestFail = o.Break, o.Lie, o.Deny, o.Fail
 	p, err := jail.Prepare(e)
 	if err != nil {
 		fail(err)
@@ -87,6 +88,11 @@ func beforeSeal(o order) {
 	switch o.Open {
 	case "directory":
 		_, _ = syscall.Open("/", syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	case "socket": // belongs to the namespace that the worker was born in
+		if fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0); err == nil {
+			_ = syscall.Dup3(fd, freshSocket, 0)
+			_ = syscall.Close(fd)
+		}
 	case "file":
 		_, _ = syscall.Open("/proc/self/status", syscall.O_RDONLY, 0)
 	}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +27,7 @@ var zeros [4096]byte
 func probes(target int) map[string]call {
 	ptr := &zeros[0]
 	root, etc := "/", "/etc/passwd"
-	return map[string]call{
+	all := map[string]call{
 		"openat":            {unix.SYS_OPENAT, []any{unix.AT_FDCWD, etc, 0, 0}},
 		"openat-root":       {unix.SYS_OPENAT, []any{unix.AT_FDCWD, root, unix.O_DIRECTORY, 0}},
 		"openat-up":         {unix.SYS_OPENAT, []any{unix.AT_FDCWD, "../../..", unix.O_DIRECTORY, 0}},
@@ -116,7 +120,6 @@ func probes(target int) map[string]call {
 		"affinity-get":      {unix.SYS_SCHED_GETAFFINITY, []any{0, 8, ptr}},
 		"no-such-call":      {1000, nil},
 		"call-minus-1":      {^uintptr(0), nil},
-		"x32-getpid":        {0x4000_0000 | 39, nil},
 		"futex-high":        {unix.SYS_FUTEX, []any{ptr, 1<<32 | 129, 0, 0, 0, 0}},
 		"futex-shared":      {unix.SYS_FUTEX, []any{ptr, 1, 0, 0, 0, 0}},
 		"mmap-high":         {unix.SYS_MMAP, []any{0, 4096, 1<<32 | 3, unix.MAP_PRIVATE | unix.MAP_ANON, -1, 0}},
@@ -146,12 +149,50 @@ func probes(target int) map[string]call {
 		"fanotify":          {unix.SYS_FANOTIFY_INIT, []any{0, 0}},
 		"process-vm-writev": {unix.SYS_PROCESS_VM_WRITEV, []any{target, vector(), 1, vector(), 1, 0}},
 		"finit-module":      {unix.SYS_FINIT_MODULE, []any{0, "", 0}},
+
+		"proc-root":          {unix.SYS_OPENAT, []any{unix.AT_FDCWD, "/proc/1/root/etc", unix.O_DIRECTORY, 0}},
+		"dev-mem":            {unix.SYS_OPENAT, []any{unix.AT_FDCWD, "/dev/mem", unix.O_RDWR, 0}},
+		"setresuid-slot":     {unix.SYS_SETRESUID, []any{otherSlot, otherSlot, otherSlot}},
+		"kill-all":           {unix.SYS_KILL, []any{-1, 0}},
+		"kill-init":          {unix.SYS_KILL, []any{1, 0}},
+		"stop-self":          {unix.SYS_KILL, []any{1, int(unix.SIGSTOP)}},
+		"pidfd-getfd":        {unix.SYS_PIDFD_GETFD, []any{socket, 0, 0}},
+		"connect-abstract":   {unix.SYS_CONNECT, address(socket, "\x00"+place(target))},
+		"connect-path":       {unix.SYS_CONNECT, address(socket, place(target))},
+		"connect-abstract-2": {unix.SYS_CONNECT, address(freshSocket, "\x00"+place(target))},
+		"connect-path-2":     {unix.SYS_CONNECT, address(freshSocket, place(target))},
+		"socket-packet":      {unix.SYS_SOCKET, []any{unix.AF_PACKET, unix.SOCK_RAW, 0}},
+		"socket-alg":         {unix.SYS_SOCKET, []any{unix.AF_ALG, unix.SOCK_SEQPACKET, 0}},
+		"userfaultfd-kernel": {unix.SYS_USERFAULTFD, []any{0}},
+		"prctl-mm":           {unix.SYS_PRCTL, []any{unix.PR_SET_MM, unix.PR_SET_MM_START_CODE, 0, 0, 0}},
+		"prctl-seccomp":      {unix.SYS_PRCTL, []any{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, 0, 0, 0}},
 	}
+	maps.Copy(all, archProbes())
+	return all
+}
+
+// otherSlot is the uid of a slot that is not this worker's.
+const otherSlot = 2_000_000_000
+
+// place is where the test listens, as a path and as an abstract name.
+func place(target int) string { return fmt.Sprintf("/tmp/cellblock-attack-%d", target) }
+
+// freshSocket is where a worker that is told to keeps an unconnected socket.
+const freshSocket = 20
+
+// address makes the arguments of a connect.
+func address(fd int, name string) []any {
+	a := &unix.RawSockaddrUnix{Family: unix.AF_UNIX}
+	for i := range len(name) {
+		a.Path[i] = int8(name[i])
+	}
+	return []any{fd, (*byte)(unsafe.Pointer(a)), 2 + len(name)}
 }
 
 // attempt makes one call and names the answer. A child that a call made ends
 // at once.
 func attempt(c call) string {
+	clear(zeros[:]) // an earlier call may have written there
 	var a [6]uintptr
 	var hold []unsafe.Pointer
 	for i, arg := range c.args {
@@ -221,6 +262,7 @@ func do(name string, o order) string {
 		for n := range probes(0) {
 			names = append(names, n)
 		}
+		names = append(names, doors...)
 		return strings.Join(names, " ")
 	case name == "soak":
 		return soak(o.Seconds)
@@ -228,8 +270,8 @@ func do(name string, o order) string {
 		return raced()
 	case name == "environment":
 		return strings.Join(os.Environ(), " ")
-	case name == "int80":
-		return int80()
+	case slices.Contains(doors, name):
+		return throughDoor(name)
 	case strings.HasPrefix(name, "die-"):
 		return die(strings.TrimPrefix(name, "die-"))
 	case name == "thread-bomb":
@@ -239,5 +281,9 @@ func do(name string, o order) string {
 	if !ok {
 		return "no such probe"
 	}
-	return attempt(c)
+	answer := attempt(c)
+	if name == "tgkill-term" {
+		time.Sleep(time.Second) // dies meanwhile, on another thread
+	}
+	return answer
 }

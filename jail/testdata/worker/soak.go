@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // soak makes the runtime do everything it does in hours of work: collections,
@@ -77,6 +78,9 @@ func die(how string) string {
 	case "nil":
 		var p *int
 		*p = 1
+	case "code":
+		f := die
+		*(*byte)(**(**unsafe.Pointer)(unsafe.Pointer(&f))) = 0xcc
 	case "stack":
 		var f func(int) int
 		f = func(n int) int { return f(n+1) + n }

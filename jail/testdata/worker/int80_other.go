@@ -1,5 +1,0 @@
-//go:build !amd64
-
-package main
-
-func int80() string { return "not here" }
