@@ -20,12 +20,9 @@ func profile(ctx context.Context, where string) (func() error, error) {
 	if where == "" {
 		return func() error { return nil }, nil
 	}
-	if !isAddress(where) {
-		return profileTo(where)
-	}
 	host, _, err := net.SplitHostPort(where)
 	if err != nil {
-		return nil, err
+		return profileTo(where)
 	}
 	if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
 		return nil, fmt.Errorf("-pprof %s: profiles are served on a loopback address only", where)
