@@ -44,6 +44,8 @@ func childMain(args []string) (code int, ok bool) {
 		err = childPrepare(args[2:])
 	case "worker":
 		err = childWorker()
+	case "supervisor":
+		err = childSupervisor(args[2])
 	default:
 		return 0, false
 	}
@@ -148,6 +150,12 @@ func childWorker() error {
 		}
 		defer func() { _, _ = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }()
 	}
+	attack := attackers[string(behaviour)]
+	if attack != nil {
+		if r.Walls, err = seal(boot); err != nil {
+			return err
+		}
+	}
 	if boot.Gate {
 		if err := c.Write(&ipc.Gate{}, time.Time{}); err != nil {
 			return err
@@ -160,6 +168,9 @@ func childWorker() error {
 		return err
 	}
 	_, err = c.Read(nil) // until it is killed
+	if err == nil && attack != nil {
+		attack(c)
+	}
 	return err
 }
 

@@ -42,7 +42,7 @@ type StartError struct {
 func (e *StartError) Error() string {
 	var b strings.Builder
 	b.WriteString("start worker")
-	if e.Wall != "" {
+	if _, named := errors.AsType[*jail.WallError](e.Err); e.Wall != "" && !named {
 		fmt.Fprintf(&b, ": wall %s", e.Wall)
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -212,6 +213,8 @@ func (p *Pool) logEnd(e *entry, runs int, session string, cause error) {
 	x := e.exit
 	level, text := slog.LevelInfo, "worker ended"
 	switch e.end {
+	case EndOK, EndGuestError:
+		level = slog.LevelDebug // the life of a cell, told by its result
 	case EndSyscallDenied:
 		level, text = slog.LevelError, "ALARM: worker made a denied system call"
 	case EndProtocol, EndCrash, EndSetup:
@@ -232,7 +235,7 @@ func (p *Pool) logEnd(e *entry, runs int, session string, cause error) {
 		attrs = append(attrs, slog.Int("syscall", x.Syscall))
 	}
 	if session != "" {
-		attrs = append(attrs, slog.String("session", session))
+		attrs = append(attrs, slog.String("session", readable(session)))
 	}
 	if cause != nil {
 		attrs = append(attrs, slog.String("cause", cause.Error()))
@@ -241,6 +244,12 @@ func (p *Pool) logEnd(e *entry, runs int, session string, cause error) {
 		attrs = append(attrs, slog.String("stderr", quote(x.Stderr)))
 	}
 	p.log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// readable is the key of a session for a log: it is made of parts with zero
+// bytes between them, some of them empty.
+func readable(session string) string {
+	return strings.Join(strings.FieldsFunc(session, func(r rune) bool { return r == 0 }), "/")
 }
 
 // refuseLocked ends the waiting of everybody.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,7 +70,7 @@ func (p *Processes) Open(ctx context.Context) error {
 	p.opened = true
 	p.mu.Unlock()
 
-	path, err := findWorker(p.cfg.Worker)
+	path, err := FindWorker(p.cfg.Worker)
 	if err != nil {
 		return &StartError{Err: err}
 	}
@@ -105,6 +103,9 @@ func (p *Processes) Open(ctx context.Context) error {
 // openWalls prepares the walls that stand around a process: the group and the
 // uid of its own.
 func (p *Processes) openWalls() error {
+	if waived := p.cfg.Jail.Waive; len(waived) > 0 {
+		p.log.Info("walls waived by the configuration", "walls", waived)
+	}
 	var err error
 	if p.runtimeDir = p.cfg.RuntimeDir; p.runtimeDir == "" {
 		if p.runtimeDir, err = cgroup.RuntimeDir(); err != nil {
@@ -128,36 +129,11 @@ func (p *Processes) openGroups() error {
 	case err == nil:
 		p.parent = parent
 	case !p.cfg.Jail.Waived(jail.Cgroup):
-		return &StartError{Wall: jail.Cgroup, Err: err}
+		return &StartError{Wall: jail.Cgroup, Err: &jail.WallError{Wall: jail.Cgroup, Err: err}}
 	default:
-		p.log.Warn("no cgroups (waived): memory is bounded by a data limit and a watchdog", "error", err)
+		p.log.Info("no cgroups (waived): memory is bounded by a data limit and a watchdog", "error", err)
 	}
 	return nil
-}
-
-// findWorker is the path of the vmworker binary: the one set, or the one
-// beside this program, or the first in PATH.
-func findWorker(set string) (string, error) {
-	if set != "" {
-		return set, nil
-	}
-	const name = "vmworker"
-	var dirs []string
-	if self, err := os.Executable(); err == nil {
-		dirs = append(dirs, filepath.Dir(self))
-	}
-	for _, d := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
-		if !filepath.IsAbs(d) {
-			continue // never from the working directory
-		}
-		path := filepath.Join(d, name)
-		//nolint:gosec // PATH is the operator's own
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("find %s: neither beside this program nor in PATH (%s); set engine.worker",
-		name, strings.Join(dirs, ", "))
 }
 
 // Artifacts are the engine's, once Open has succeeded. Close closes them.
