@@ -156,12 +156,12 @@ func (vm *VM) native(name string, args [maxNativeArgs]handle) (handle, error) {
 	default:
 		return 0, fmt.Errorf("no native function %q", name)
 	}
-	return handle(vm.leaf("qjs_get_undefined")), nil
+	return handle(vm.do("qjs_get_undefined")), nil
 }
 
 // stringArgument reads a string without running guest code.
 func (vm *VM) stringArgument(arg handle) ([]byte, error) {
-	if arg == 0 || vm.leaf("qjs_is_string", uint64(arg)) == 0 {
+	if arg == 0 || vm.do("qjs_is_string", uint64(arg)) == 0 {
 		return nil, errNotString
 	}
 	return vm.bytes(arg), nil
@@ -169,7 +169,7 @@ func (vm *VM) stringArgument(arg handle) ([]byte, error) {
 
 // numberArgument reads a number; what is none, or does not fit, is 0.
 func (vm *VM) numberArgument(arg handle) uint32 {
-	if arg == 0 || vm.leaf("qjs_is_number", uint64(arg)) == 0 {
+	if arg == 0 || vm.do("qjs_is_number", uint64(arg)) == 0 {
 		return 0
 	}
 	f := vm.number(arg)
@@ -181,12 +181,12 @@ func (vm *VM) numberArgument(arg handle) uint32 {
 
 // throw makes an Error the pending exception of the guest.
 func (vm *VM) throw(err error) {
-	object := handle(vm.leaf("qjs_new_error"))
+	object := handle(vm.do("qjs_new_error"))
 	if text, terr := vm.newString([]byte(err.Error())); terr == nil {
-		vm.leaf("qjs_set_prop_string", uint64(object), vm.cstring("message"), uint64(text))
+		vm.do("qjs_set_prop_string", uint64(object), vm.cstring("message"), uint64(text))
 		vm.free(text)
 	}
-	vm.free(handle(vm.leaf("qjs_throw", uint64(object))))
+	vm.free(handle(vm.do("qjs_throw", uint64(object))))
 	vm.free(object)
 }
 

@@ -90,8 +90,8 @@ func (vm *VM) newRuntime() error {
 	if err := vm.instantiate(); err != nil {
 		return err
 	}
-	vm.leaf("_initialize")
-	if status := vm.leaf("qjs_init"); vm.broken == nil && status != 0 {
+	vm.do("_initialize")
+	if status := vm.do("qjs_init"); vm.broken == nil && status != 0 {
 		return fmt.Errorf("initialise engine: status %d", status)
 	}
 	return nil
@@ -115,7 +115,7 @@ func compilePrelude(e *Engine, prelude []byte) (code []byte, err error) {
 	if !ok {
 		return nil, vm.outOfMemory()
 	}
-	at := vm.leaf("qjs_compile", uint64(source), uint64(len(prelude)), vm.cstring(preludeFile), 0, stripSource, ledgerScratchAt)
+	at := vm.do("qjs_compile", uint64(source), uint64(len(prelude)), vm.cstring(preludeFile), 0, stripSource, ledgerScratchAt)
 	if at == 0 {
 		return nil, vm.exception()
 	}
@@ -127,8 +127,8 @@ func (vm *VM) initialise(prelude []byte) error {
 	if err := vm.newRuntime(); err != nil {
 		return err
 	}
-	vm.leaf("qjs_set_interrupt_handler", 1)
-	vm.leaf("qjs_set_promise_rejection_handler", 1)
+	vm.do("qjs_set_interrupt_handler", 1)
+	vm.do("qjs_set_promise_rejection_handler", 1)
 	vm.setLimits(imageArenaBytes)
 	plain, boxed, err := vm.timeOrigins()
 	if err != nil {
@@ -143,7 +143,7 @@ func (vm *VM) initialise(prelude []byte) error {
 	if err := vm.exercise(); err != nil {
 		return fmt.Errorf("exercise engine: %w", err)
 	}
-	vm.run("qjs_run_gc")
+	vm.do("qjs_run_gc")
 	vm.plugHoles()
 	if vm.broken != nil {
 		return vm.broken
@@ -197,28 +197,28 @@ func (vm *VM) plugHoles() {
 	vm.arena.mem = whole[:vm.memory().Size()] // nothing may grow
 	large := vm.fillHoles(largestPlug, keptPlug)
 	vm.fillHoles(keptPlug/2, smallestPlug)
-	runtime := uint64(vm.leaf("qjs_get_runtime_ptr"))
+	runtime := uint64(vm.do("qjs_get_runtime_ptr"))
 	for size := uint32(keptPlug); size >= 8; size -= 8 {
-		for at := vm.leaf("js_malloc_rt", runtime, uint64(size)); at != 0; at = vm.leaf("js_malloc_rt", runtime, uint64(size)) {
+		for at := vm.do("js_malloc_rt", runtime, uint64(size)); at != 0; at = vm.do("js_malloc_rt", runtime, uint64(size)) {
 			b, _ := vm.memory().Read(at, size)
 			clear(b)
 		}
 	}
 	vm.arena.mem = whole
 	for _, at := range large {
-		vm.leaf("wasm_free", uint64(at))
+		vm.do("wasm_free", uint64(at))
 	}
 	for size := uint64(8); size <= largestSlot; size += 8 {
-		vm.leaf("js_malloc_rt", runtime, size)
+		vm.do("js_malloc_rt", runtime, size)
 	}
-	vm.leaf("wasm_free", uint64(vm.leaf("wasm_malloc", roomBytes)))
+	vm.do("wasm_free", uint64(vm.do("wasm_malloc", roomBytes)))
 }
 
 // fillHoles takes all free blocks between two sizes, as zeros.
 func (vm *VM) fillHoles(largest, smallest uint32) []uint32 {
 	var taken []uint32
 	for size := largest; size >= smallest; size /= 2 {
-		for at := vm.leaf("wasm_malloc", uint64(size)); at != 0; at = vm.leaf("wasm_malloc", uint64(size)) {
+		for at := vm.do("wasm_malloc", uint64(size)); at != 0; at = vm.do("wasm_malloc", uint64(size)) {
 			b, _ := vm.memory().Read(at, size)
 			clear(b)
 			taken = append(taken, at)
@@ -230,12 +230,12 @@ func (vm *VM) fillHoles(largest, smallest uint32) []uint32 {
 // scrub collects garbage and makes the larger free blocks zeros, so that a
 // snapshot holds what lives and little else.
 func (vm *VM) scrub() {
-	vm.run("qjs_run_gc")
+	vm.do("qjs_run_gc")
 	whole := vm.arena.mem
 	vm.arena.mem = whole[:vm.memory().Size()] // nothing may grow
 	defer func() { vm.arena.mem = whole }()
 	for _, at := range vm.fillHoles(largestPlug, keptPlug) {
-		vm.leaf("wasm_free", uint64(at))
+		vm.do("wasm_free", uint64(at))
 	}
 }
 
@@ -246,20 +246,20 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 	if !ok {
 		return vm.outOfMemory()
 	}
-	factory, err := vm.checked(handle(vm.run("qjs_eval_bytecode", uint64(code), uint64(len(prelude)))))
+	factory, err := vm.checked(handle(vm.do("qjs_eval_bytecode", uint64(code), uint64(len(prelude)))))
 	if err != nil {
 		return err
 	}
 	vm.release(code, prelude)
-	native := handle(vm.leaf("qjs_new_object"))
+	native := handle(vm.do("qjs_new_object"))
 	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeFits} {
 		at, ok := vm.allocate([]byte(name))
 		if !ok {
 			return vm.outOfMemory()
 		}
-		fn := vm.leaf("qjs_new_host_function", uint64(at), uint64(len(name)), 0)
+		fn := vm.do("qjs_new_host_function", uint64(at), uint64(len(name)), 0)
 		vm.release(at, []byte(name))
-		vm.leaf("qjs_set_prop_string", uint64(native), vm.cstring(strings.TrimPrefix(name, "native.")), uint64(fn))
+		vm.do("qjs_set_prop_string", uint64(native), vm.cstring(strings.TrimPrefix(name, "native.")), uint64(fn))
 		vm.free(handle(fn))
 	}
 	api, err := vm.call(factory, native)
@@ -269,8 +269,8 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 	vm.free(factory)
 	vm.free(native)
 	for place, name := range apiNames {
-		fn := vm.leaf("qjs_get_prop_string", uint64(api), vm.cstring(name))
-		if vm.leaf("qjs_is_function", uint64(fn)) == 0 {
+		fn := vm.do("qjs_get_prop_string", uint64(api), vm.cstring(name))
+		if vm.do("qjs_is_function", uint64(fn)) == 0 {
 			return fmt.Errorf("no function %s", name)
 		}
 		vm.store32(apiAt(place), fn)
@@ -286,7 +286,7 @@ const boxedNumber = 0x7ff8000a << 32
 // timeOrigins finds where the engine keeps the time at which it was made: the
 // number beside the context, and the value of performance.timeOrigin.
 func (vm *VM) timeOrigins() (plain, boxed uint32, err error) {
-	plain = vm.leaf("qjs_get_context_ptr") + contextTimeOrigin
+	plain = vm.do("qjs_get_context_ptr") + contextTimeOrigin
 	want := math.Float64bits(float64(imageTime.UnixMilli()))
 	if got, _ := vm.memory().ReadUint64Le(plain); got != want {
 		return 0, 0, fmt.Errorf("no time origin beside the context: %w", ErrWrongEngine)
@@ -397,7 +397,7 @@ func (vm *VM) seed(seed uint64) {
 	if seed == 0 { // a generator that is all zeros stays there
 		seed = 1
 	}
-	context := vm.leaf("qjs_get_context_ptr")
+	context := vm.do("qjs_get_context_ptr")
 	vm.memory().WriteUint64Le(context+contextRandom, seed)
 	now := math.Float64bits(float64(vm.now().Truncate(clockStep).UnixMilli()))
 	vm.memory().WriteUint64Le(vm.load32(ledgerOriginsAt), now)

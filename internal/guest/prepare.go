@@ -42,6 +42,8 @@ type Manifest struct {
 	Wazero       string `json:"wazero"`
 	Worker       string `json:"worker"` // of the program that prepared
 	StackPointer uint32 `json:"stackPointer"`
+	// Warm are the numbers of the pages of the base image that a run writes.
+	Warm []int `json:"warm"`
 	// Code is the key under which the machine code of the engine's skeleton is
 	// asked for, on this kind of processor. When it is empty workers load the
 	// engine itself, and Plain says why.
@@ -116,14 +118,28 @@ func fill(ctx context.Context, dir string, wasm []byte, p Preparation) (_ *Manif
 	if err := writeFile(filepath.Join(dir, engineName), wasm); err != nil {
 		return nil, err
 	}
-	key, why := addSkeleton(ctx, dir, engine, wasm, stackPointer, p)
+	f, err := os.Open(filepath.Join(dir, imageName)) //nolint:gosec // a name of ours
+	if err != nil {
+		return nil, fmt.Errorf("prepare engine files: %w", err)
+	}
+	defer func() { _ = f.Close() }() // read only
+	image, err := openImage(f, sha256.Sum256(mem), stackPointer)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, image.close()) }()
+	pages, err := dryPages(engine, image) //nolint:contextcheck // a dry run ends by itself
+	if err != nil {
+		return nil, fmt.Errorf("try the engine: %w", err)
+	}
+	key, why := addSkeleton(ctx, dir, engine, wasm, image, p)
 	sums, err := openUp(dir)
 	if err != nil {
 		return nil, fmt.Errorf("prepare engine files: %w", err)
 	}
 	m := &Manifest{
 		Version: manifestVersion, Engine: sums[engineName], Base: sums[imageName],
-		Wazero: wazeroVersion(), StackPointer: stackPointer, Files: sums,
+		Wazero: wazeroVersion(), StackPointer: stackPointer, Warm: pages, Files: sums,
 	}
 	if why != nil {
 		m.Plain = why.Error()

@@ -45,6 +45,9 @@ func TestPrepare(t *testing.T) {
 	if len(m.Code) != 64 || m.Files[skeletonName] == "" || m.Files[codeName] == "" || m.Plain != "" {
 		t.Errorf("no skeleton: %s", m.Plain)
 	}
+	if len(m.Warm) < 10 || len(m.Warm) > 100 {
+		t.Errorf("a run writes the pages %v", m.Warm)
+	}
 	if worker, err := fileSum(os.Args[0]); err != nil || m.Worker != worker {
 		t.Errorf("worker %s, want %s (%v)", m.Worker, worker, err)
 	}

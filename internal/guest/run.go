@@ -45,6 +45,15 @@ type run struct {
 	since time.Time
 }
 
+// settings are what the prelude is told of a run.
+type settings struct {
+	MaxPending     uint32   `json:"maxPending"`
+	MaxTimers      uint32   `json:"maxTimers"`
+	MaxBridgeBytes uint64   `json:"maxBridgeBytes"`
+	Swarm          bool     `json:"swarm"`
+	Globals        []string `json:"globals"`
+}
+
 // guestState is what the prelude says of a run.
 type guestState struct {
 	Status    string      `json:"status"`
@@ -134,9 +143,9 @@ func (s *server) startCell(m *ipc.Start) error {
 	if err := s.vm.keepPositions(cell.pos); err != nil {
 		return err
 	}
-	settings, err := json.Marshal(map[string]any{
-		"maxPending": m.Limits.PendingCalls, "maxTimers": m.Limits.Timers, "maxBridgeBytes": m.Limits.BridgeBytes,
-		"restartSafe": m.RestartSafe, "swarm": m.Swarm, "globals": m.Globals,
+	settings, err := json.Marshal(settings{
+		MaxPending: m.Limits.PendingCalls, MaxTimers: m.Limits.Timers, MaxBridgeBytes: m.Limits.BridgeBytes,
+		Swarm: m.Swarm, Globals: m.Globals,
 	})
 	if err != nil {
 		return err
@@ -209,7 +218,7 @@ func (s *server) deliverOne(settled *ipc.Settled) error {
 
 func (s *server) encode(maxBytes uint64) ([]byte, error) {
 	vm := s.vm
-	return snapshot.Encode(s.identity(), vm.stackPointer(), vm.image.bytes, vm.arena.mem[:vm.memory().Size()], maxBytes)
+	return s.encoder.Encode(s.identity(), vm.stackPointer(), vm.image.bytes, vm.arena.mem[:vm.memory().Size()], maxBytes)
 }
 
 // park stores the VM. Over the limit the VM stays as it is.
@@ -265,7 +274,7 @@ func (s *server) loadSnapshot(snap []byte) error {
 	if err := s.vm.growTo(header.MemoryBytes); err != nil {
 		return err
 	}
-	header, err = snapshot.Apply(snap, s.identity(), s.image.bytes, s.vm.arena.mem[:header.MemoryBytes])
+	header, err = s.decoder.Apply(snap, s.identity(), s.image.bytes, s.vm.arena.mem[:header.MemoryBytes])
 	if err != nil {
 		return err
 	}

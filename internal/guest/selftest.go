@@ -25,7 +25,7 @@ var (
 // only when the machine code, loaded as workers load it, does what the plain
 // engine does, and gives the key under which wazero asks for the code. On an
 // error the folder holds what workers need for the plain engine.
-func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, stackPointer uint32, p Preparation) (key [32]byte, err error) {
+func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, image *Image, p Preparation) (key [32]byte, err error) {
 	if p.Plain {
 		return key, errSwitchedOff
 	}
@@ -45,7 +45,7 @@ func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, s
 		writeFile(filepath.Join(dir, entryName), entry.withoutCode()),
 		writeFile(filepath.Join(dir, codeName), entry.paddedCode()))
 	if err == nil {
-		key, err = tryCode(ctx, dir, engine, stackPointer)
+		key, err = tryCode(ctx, dir, engine, image)
 	}
 	if err != nil {
 		for _, name := range []string{skeletonName, entryName, codeName} {
@@ -57,36 +57,26 @@ func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, s
 }
 
 // tryCode loads the skeleton of a folder and compares it with the engine.
-func tryCode(ctx context.Context, dir string, engine *Engine, stackPointer uint32) (key [32]byte, err error) {
+func tryCode(ctx context.Context, dir string, engine *Engine, image *Image) (key [32]byte, err error) {
 	stripped, code, err := openSkeleton(ctx, dir, key, engine.digest)
 	if err != nil {
 		return key, err
 	}
-	err = alike(engine, stripped, filepath.Join(dir, imageName), stackPointer) //nolint:contextcheck // the tests end by themselves
+	err = alike(engine, stripped, image) //nolint:contextcheck // the tests end by themselves
 	return code.asked, errors.Join(err, stripped.Close(ctx))
 }
 
 // alike compares two engines: what they import and export, and what a series
 // of runs gives, and leaves in memory, in each.
-func alike(plain, stripped *Engine, image string, stackPointer uint32) (err error) {
+func alike(plain, stripped *Engine, image *Image) error {
 	if err := sameDoors(plain, stripped); err != nil {
 		return err
 	}
-	f, err := os.Open(image) //nolint:gosec // a name of ours
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // read only
-	base, err := openImage(f, plain.digest, stackPointer)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.close()) }()
-	want, err := transcript(plain, base)
+	want, err := transcript(plain, image)
 	if err != nil {
 		return fmt.Errorf("test the engine: %w", err)
 	}
-	got, err := transcript(stripped, base)
+	got, err := transcript(stripped, image)
 	if err != nil {
 		return fmt.Errorf("test the skeleton: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/snapshot"
 )
 
 // Jail is what the worker does to itself. A nil function does nothing: then
@@ -42,6 +43,9 @@ type server struct {
 	engine *Engine
 	image  *Image
 	vm     *VM
+	// They keep their tables from one snapshot to the next.
+	encoder snapshot.Encoder
+	decoder snapshot.Decoder
 
 	run run
 	// dry says that nobody listens: a run of our own, whose output stays.
@@ -167,7 +171,7 @@ func (s *server) load(ctx context.Context, cfg Config, boot *ipc.Boot) error {
 		return err
 	}
 	if boot.Warm {
-		if err := s.warm(); err != nil { //nolint:contextcheck // a guest ends by its interrupt handler and by the kill
+		if err := s.warm(artifacts.manifest.Warm); err != nil { //nolint:contextcheck // a guest ends by its interrupt handler and by the kill
 			return fmt.Errorf("warm up: %w", err)
 		}
 		s.steps.lap("warm")
@@ -221,7 +225,7 @@ func (s *server) answer(m ipc.Message) error {
 			return err
 		}
 		s.run = run{}
-		releaseHeap()
+		s.releaseHeap()
 		end = &ipc.Ready{}
 	default:
 		return fmt.Errorf("%v: %w", m.Kind(), ErrProtocol)
@@ -245,7 +249,7 @@ const tidyDelay = 25 * time.Millisecond
 const idleHeap = 12 << 20
 
 // releaseHeap gives memory back that the last run needed and the next may not.
-func releaseHeap() {
+func (s *server) releaseHeap() {
 	heap := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"},
@@ -257,6 +261,8 @@ func releaseHeap() {
 		sum += s.Value.Uint64()
 	}
 	if sum > idleHeap {
+		s.vm.forgetStacks()
+		s.encoder, s.decoder = snapshot.Encoder{}, snapshot.Decoder{}
 		debug.FreeOSMemory()
 	}
 }

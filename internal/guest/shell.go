@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/cellblock-dev/cellblock/ipc"
 )
@@ -24,10 +25,15 @@ const shellWords = " alias apk apt apt-get awk base64 basename bash brew bun car
 
 var (
 	// shellPrompt is a line that can only be meant for a shell.
-	shellPrompt = regexp.MustCompile(`^(?:[$#%>] +\S|#!\s*/|\./\S|~/\S|\.\./\S|/(?:usr|bin|etc|opt|home|tmp|var)/\S*(?:\s|$)|[A-Z_][A-Z0-9_]*=\S* +[a-z]|export [A-Za-z_]\w*=)`)
+	shellPrompt = lazily(`^(?:[$#%>] +\S|#!\s*/|\./\S|~/\S|\.\./\S|/(?:usr|bin|etc|opt|home|tmp|var)/\S*(?:\s|$)|[A-Z_][A-Z0-9_]*=\S* +[a-z]|export [A-Za-z_]\w*=)`)
 	// shellOption is a word with an option after it.
-	shellOption = regexp.MustCompile(`^[a-z][\w-]*(?: +[\w./:@-]+)* +--?[A-Za-z][\w-]*(?:[ =]|$)`)
+	shellOption = lazily(`^[a-z][\w-]*(?: +[\w./:@-]+)* +--?[A-Za-z][\w-]*(?:[ =]|$)`)
 )
+
+// lazily compiles an expression when it is needed: most workers never do.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // looksLikeShell says whether text that is no program is a shell command. Its
 // first line that is not blank and no comment decides.
@@ -37,7 +43,7 @@ func looksLikeShell(source []byte) bool {
 		if line == "" || strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "#!") && !strings.HasPrefix(line, "# ") {
 			continue
 		}
-		if shellPrompt.MatchString(line) {
+		if shellPrompt().MatchString(line) {
 			return true
 		}
 		if strings.HasPrefix(line, "#") {
@@ -46,7 +52,7 @@ func looksLikeShell(source []byte) bool {
 		if isShellCommand(line) {
 			return true
 		}
-		return shellOption.MatchString(line)
+		return shellOption().MatchString(line)
 	}
 	return false
 }

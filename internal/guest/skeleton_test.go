@@ -20,6 +20,22 @@ func engineBytes(tb testing.TB) []byte {
 	return wasm
 }
 
+// preparedImage is the base image of a folder.
+func preparedImage(t *testing.T, dir string) *Image {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, imageName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	image, err := openImage(f, [32]byte{}, readManifest(t, dir).StackPointer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = image.close() })
+	return image
+}
+
 // Every export that the code names is kept, and no other.
 func TestSkeletonKeepsWhatIsCalled(t *testing.T) {
 	called := []string{"__stack_pointer", "memory", "_initialize"}
@@ -210,7 +226,7 @@ func TestSelfTestNoticesOtherCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close(testContext) }()
-	if err := alike(plain, other, filepath.Join(dir, imageName), readManifest(t, dir).StackPointer); !errors.Is(err, errNotAlike) {
+	if err := alike(plain, other, preparedImage(t, dir)); !errors.Is(err, errNotAlike) {
 		t.Errorf("the self-test says %v", err)
 	}
 }
@@ -246,7 +262,7 @@ func TestPlainPreparation(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = e.Close(testContext) }()
-			if err := alike(testEngine(t), e, filepath.Join(p.Dir, imageName), m.StackPointer); err != nil {
+			if err := alike(testEngine(t), e, preparedImage(t, p.Dir)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -41,17 +41,13 @@ type handle uint32
 // VM is one QuickJS runtime. After a fault of kind FailTrap it does nothing any
 // more until it is reset.
 type VM struct {
-	engine *Engine
-	arena  *arena
-	image  *Image // nil while the image itself is made
-	host   host
-	mod    api.Module
-	ctx    context.Context //nolint:containedctx // the engine hands it to our host functions, which find the VM in it
-	// leaves are functions that never run guest code, so that they can be
-	// called from inside host functions. The others are looked up for each
-	// call and dropped after it: their machine stack grows with the guest's
-	// recursion and would be kept.
-	leaves map[string]api.Function
+	engine    *Engine
+	arena     *arena
+	image     *Image // nil while the image itself is made
+	host      host
+	mod       api.Module
+	ctx       context.Context //nolint:containedctx // the engine hands it to our host functions, which find the VM in it
+	functions map[string]*function
 	// now is the guest's clock and random its entropy; fixed ones make the
 	// base image the same every time.
 	now    func() time.Time
@@ -62,6 +58,13 @@ type VM struct {
 	interrupted bool      // the interrupt handler has fired
 	broken      *fault    // a trap; sticky
 	heapLimit   uint64    // of the present run
+}
+
+// function is an exported function with its machine stack, which begins small,
+// grows with the calls inside, and never shrinks.
+type function struct {
+	api.Function
+	busy bool
 }
 
 type vmKey struct{}
@@ -76,7 +79,7 @@ func newVM(e *Engine, a *arena, h host) *VM {
 // instantiate makes a new module instance over the arena.
 func (vm *VM) instantiate() error {
 	vm.broken, vm.stopped, vm.interrupted = nil, false, false
-	vm.leaves = make(map[string]api.Function, 32)
+	vm.forgetStacks()
 	vm.arena.high = 0
 	ctx := experimental.WithMemoryAllocator(vm.ctx,
 		experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return vm.arena }))
@@ -114,37 +117,37 @@ func (vm *VM) setStackPointer(sp uint32) error {
 	return nil
 }
 
-// leaf calls an exported function that never runs guest code. After a trap it
-// does nothing and gives 0.
-func (vm *VM) leaf(name string, args ...uint64) uint32 {
-	return api.DecodeU32(vm.leaf64(name, args...))
+// forgetStacks lets the machine stacks go. No function may be running.
+func (vm *VM) forgetStacks() { vm.functions = make(map[string]*function, len(engineExports)) }
+
+// do calls an exported function. After a trap it does nothing and gives 0.
+func (vm *VM) do(name string, args ...uint64) uint32 {
+	return api.DecodeU32(vm.do64(name, args...))
 }
 
-func (vm *VM) leaf64(name string, args ...uint64) uint64 {
-	fn := vm.leaves[name]
-	if fn == nil {
-		fn = vm.mod.ExportedFunction(name)
-		vm.leaves[name] = fn
-	}
-	return vm.invoke(fn, name, args)
-}
-
-// run calls an exported function that may run guest code.
-func (vm *VM) run(name string, args ...uint64) uint32 {
-	return api.DecodeU32(vm.invoke(vm.mod.ExportedFunction(name), name, args))
-}
-
-func (vm *VM) invoke(fn api.Function, name string, args []uint64) uint64 {
+// do64 is do for results of 64 bits.
+func (vm *VM) do64(name string, args ...uint64) uint64 {
 	if vm.broken != nil {
 		return 0
 	}
+	fn := vm.functions[name]
 	if fn == nil {
+		fn = &function{Function: vm.mod.ExportedFunction(name)}
+		vm.functions[name] = fn
+	}
+	if fn.busy { // called again from inside a host function: it needs a stack of its own
+		fn = &function{Function: vm.mod.ExportedFunction(name)}
+	}
+	if fn.Function == nil {
 		vm.broken = &fault{kind: ipc.FailTrap, cause: fmt.Errorf("engine without %s: %w", name, ErrWrongEngine)}
 		return 0
 	}
+	fn.busy = true
 	var stack [6]uint64 // parameters, then the result
 	copy(stack[:], args)
-	if err := fn.CallWithStack(vm.ctx, stack[:]); err != nil {
+	err := fn.CallWithStack(vm.ctx, stack[:])
+	fn.busy = false
+	if err != nil {
 		vm.broken = &fault{kind: ipc.FailTrap, cause: err}
 		// The engine's own stack guard comes first, except in code that
 		// does not look at it.
@@ -159,8 +162,8 @@ func (vm *VM) invoke(fn api.Function, name string, args []uint64) uint64 {
 // setLimits bounds the QuickJS heap and sets the stack guard.
 func (vm *VM) setLimits(memoryBytes uint64) {
 	vm.heapLimit = memoryBytes
-	vm.leaf("qjs_set_memory_limit", min(memoryBytes, 1<<32-1))
-	vm.leaf("qjs_set_max_stack_size", stackBytes)
+	vm.do("qjs_set_memory_limit", min(memoryBytes, 1<<32-1))
+	vm.do("qjs_set_max_stack_size", stackBytes)
 }
 
 // metMemoryLimit says that the memory has grown so far that the heap must have
@@ -175,7 +178,7 @@ func (vm *VM) metMemoryLimit() bool {
 }
 
 // heapBytes is what the QuickJS heap holds.
-func (vm *VM) heapBytes() uint64 { return uint64(vm.leaf("qjs_get_allocated_size")) }
+func (vm *VM) heapBytes() uint64 { return uint64(vm.do("qjs_get_allocated_size")) }
 
 // eval evaluates a script in global, sloppy mode.
 func (vm *VM) eval(source []byte, file string) (handle, error) {
@@ -184,7 +187,7 @@ func (vm *VM) eval(source []byte, file string) (handle, error) {
 		return 0, vm.outOfMemory()
 	}
 	name := vm.cstring(file)
-	value := vm.run("qjs_eval", uint64(code), uint64(len(source)), name, 0)
+	value := vm.do("qjs_eval", uint64(code), uint64(len(source)), name, 0)
 	vm.release(code, source)
 	return vm.checked(handle(value))
 }
@@ -197,8 +200,8 @@ func (vm *VM) call(fn handle, args ...handle) (handle, error) {
 		vm.store32(at, uint32(arg))
 		at += 4
 	}
-	this := vm.leaf("qjs_get_undefined")
-	value := vm.run("qjs_call", uint64(fn), uint64(this), uint64(len(args)), list)
+	this := vm.do("qjs_get_undefined")
+	value := vm.do("qjs_call", uint64(fn), uint64(this), uint64(len(args)), list)
 	vm.free(handle(this))
 	return vm.checked(handle(value))
 }
@@ -208,7 +211,7 @@ func (vm *VM) checked(value handle) (handle, error) {
 	if vm.broken != nil {
 		return 0, vm.broken
 	}
-	if vm.leaf("qjs_is_exception", uint64(value)) == 0 {
+	if vm.do("qjs_is_exception", uint64(value)) == 0 {
 		return value, nil
 	}
 	vm.free(value)
@@ -217,11 +220,11 @@ func (vm *VM) checked(value handle) (handle, error) {
 
 // exception takes the pending exception.
 func (vm *VM) exception() error {
-	thrown := handle(vm.leaf("qjs_get_exception"))
+	thrown := handle(vm.do("qjs_get_exception"))
 	defer vm.free(thrown)
-	uncatchable := vm.leaf("qjs_is_uncatchable_error", uint64(thrown)) != 0
+	uncatchable := vm.do("qjs_is_uncatchable_error", uint64(thrown)) != 0
 	f := &fault{kind: ipc.FailGuest}
-	if vm.leaf("qjs_is_error", uint64(thrown)) != 0 {
+	if vm.do("qjs_is_error", uint64(thrown)) != 0 {
 		f.name = vm.property(thrown, "name")
 		f.message = vm.property(thrown, "message")
 		f.stack = vm.property(thrown, "stack")
@@ -261,13 +264,13 @@ func (vm *VM) outOfMemory() error {
 
 // property reads a property as text; one that cannot be read is empty.
 func (vm *VM) property(object handle, name string) string {
-	value := handle(vm.run("qjs_get_prop_string", uint64(object), vm.cstring(name)))
+	value := handle(vm.do("qjs_get_prop_string", uint64(object), vm.cstring(name)))
 	defer vm.free(value)
-	if vm.leaf("qjs_is_exception", uint64(value)) != 0 {
-		vm.free(handle(vm.leaf("qjs_get_exception")))
+	if vm.do("qjs_is_exception", uint64(value)) != 0 {
+		vm.free(handle(vm.do("qjs_get_exception")))
 		return ""
 	}
-	if vm.leaf("qjs_is_string", uint64(value)) == 0 {
+	if vm.do("qjs_is_string", uint64(value)) == 0 {
 		return ""
 	}
 	return vm.text(value)
@@ -275,8 +278,8 @@ func (vm *VM) property(object handle, name string) string {
 
 // runJobs runs what is due: promise reactions, and what they make due.
 func (vm *VM) runJobs() error {
-	for n := 1; vm.leaf("qjs_is_job_pending") != 0; n++ {
-		if status := api.DecodeI32(uint64(vm.run("qjs_execute_pending_job"))); vm.broken == nil && status < 0 {
+	for n := 1; vm.do("qjs_is_job_pending") != 0; n++ {
+		if status := api.DecodeI32(uint64(vm.do("qjs_execute_pending_job"))); vm.broken == nil && status < 0 {
 			return vm.exception()
 		}
 		if n%jobsPerCheck == 0 && vm.mustEnd() {
@@ -305,7 +308,7 @@ func (vm *VM) interruption() error {
 // allocate copies bytes into linear memory, with a zero byte after them. The
 // caller frees them with wasm_free.
 func (vm *VM) allocate(b []byte) (uint32, bool) {
-	at := vm.leaf("wasm_malloc", uint64(len(b))+1)
+	at := vm.do("wasm_malloc", uint64(len(b))+1)
 	if at == 0 {
 		return 0, false
 	}
@@ -324,7 +327,7 @@ func (vm *VM) release(at uint32, b []byte) {
 	if old, ok := vm.memory().Read(at, uint32(len(b))); ok { //nolint:gosec // the length of an allocation
 		clear(old)
 	}
-	vm.leaf("wasm_free", uint64(at))
+	vm.do("wasm_free", uint64(at))
 }
 
 // cstring writes a short name of ours where the engine can read it. It holds
@@ -341,30 +344,30 @@ func (vm *VM) newString(s []byte) (handle, error) {
 	if !ok {
 		return 0, vm.outOfMemory()
 	}
-	value := handle(vm.leaf("qjs_new_string", uint64(at), uint64(len(s))))
+	value := handle(vm.do("qjs_new_string", uint64(at), uint64(len(s))))
 	vm.release(at, s)
 	return vm.checked(value)
 }
 
 func (vm *VM) newNumber(f float64) handle {
-	return handle(vm.leaf("qjs_new_number", api.EncodeF64(f)))
+	return handle(vm.do("qjs_new_number", api.EncodeF64(f)))
 }
 
 func (vm *VM) newBool(b bool) handle {
 	if b {
-		return handle(vm.leaf("qjs_get_true"))
+		return handle(vm.do("qjs_get_true"))
 	}
-	return handle(vm.leaf("qjs_get_false"))
+	return handle(vm.do("qjs_get_false"))
 }
 
 // number reads a number value.
 func (vm *VM) number(value handle) float64 {
-	return api.DecodeF64(vm.leaf64("qjs_get_float64", uint64(value)))
+	return api.DecodeF64(vm.do64("qjs_get_float64", uint64(value)))
 }
 
 func (vm *VM) free(h handle) {
 	if h != 0 {
-		vm.leaf("qjs_free_value", uint64(h))
+		vm.do("qjs_free_value", uint64(h))
 	}
 }
 
@@ -375,18 +378,14 @@ func (vm *VM) text(value handle) string {
 }
 
 func (vm *VM) bytes(value handle) []byte {
-	call := vm.run
-	if vm.leaf("qjs_is_string", uint64(value)) != 0 {
-		call = vm.leaf
-	}
-	at := call("qjs_get_string_len", uint64(value), ledgerScratchAt)
+	at := vm.do("qjs_get_string_len", uint64(value), ledgerScratchAt)
 	if at == 0 {
-		vm.free(handle(vm.leaf("qjs_get_exception")))
+		vm.free(handle(vm.do("qjs_get_exception")))
 		return nil
 	}
 	b, _ := vm.memory().Read(at, vm.load32(ledgerScratchAt))
 	text := validUTF8(b)
-	vm.leaf("qjs_free_cstring", uint64(at))
+	vm.do("qjs_free_cstring", uint64(at))
 	return text
 }
 

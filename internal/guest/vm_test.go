@@ -331,7 +331,7 @@ func TestResetAfterGrowth(t *testing.T) {
 
 func TestTrapBreaksUntilReset(t *testing.T) {
 	vm := newTestVM(t, &recorder{})
-	vm.leaf("qjs_set_max_stack_size", 0) // no guard: recursion runs into the end of the stack
+	vm.do("qjs_set_max_stack_size", 0) // no guard: recursion runs into the end of the stack
 	_, err := evalText(vm, `(function f() { f() })()`)
 	var f *fault
 	if !errors.As(err, &f) || f.kind != ipc.FailTrap && f.kind != ipc.FailStack || f.cause == nil {

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"errors"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -16,41 +17,63 @@ text("ready"); json(rows); return { sum: rows.reduce((s, r) => s + r.n, 0) };`
 // warmTime bounds the dry run.
 const warmTime = 5 * time.Second
 
-// warm runs a cell of ours, resets the VM, and touches the memory that the
-// cell has written. An idle fresh worker's first run is then half as long: it
-// meets neither cold code nor page faults.
-func (s *server) warm() error {
-	limits := ipc.Limits{MemoryBytes: memoryReserve, OutputBytes: 64 << 10, PendingCalls: 1, Timers: 1, BridgeBytes: 64 << 10}
-	s.dry = true
-	end := s.start(&ipc.Start{Source: []byte(warmCell), TimeLeft: warmTime, Limits: limits, Seed: 1})
-	if done, ok := end.(*ipc.Done); !ok || string(done.Value) != `{"sum":3}` {
-		return errDryRun
+// warm runs a cell of ours, resets the VM, and touches the pages that the cell
+// has written, which are the same in every worker. An idle fresh worker's first
+// run is then half as long: it meets neither cold code nor page faults.
+func (s *server) warm(pages []int) error {
+	if err := s.dryRun(); err != nil {
+		return err
 	}
-	s.dry = false
-	dirty := s.vm.dirtyPages()
 	s.run, s.parts = run{}, nil
 	if err := s.vm.Reset(); err != nil {
 		return err
 	}
-	s.vm.touch(dirty)
+	s.vm.touch(pages)
 	return nil
 }
 
-// dirtyPages are the addresses of the pages that differ from the image.
+func (s *server) dryRun() error {
+	s.dry = true
+	defer func() { s.dry = false }()
+	limits := ipc.Limits{MemoryBytes: memoryReserve, OutputBytes: 64 << 10, PendingCalls: 1, Timers: 1, BridgeBytes: 64 << 10}
+	end := s.start(&ipc.Start{Source: []byte(warmCell), TimeLeft: warmTime, Limits: limits, Seed: 1})
+	if done, ok := end.(*ipc.Done); !ok || string(done.Value) != `{"sum":3}` {
+		return errDryRun
+	}
+	return nil
+}
+
+// dryPages are the pages that the dry run writes.
+func dryPages(e *Engine, image *Image) (_ []int, err error) {
+	s := &server{engine: e, image: image}
+	if s.vm, err = NewVM(e, image, selfTestMemory, s); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.vm.Close()) }()
+	if err := s.dryRun(); err != nil {
+		return nil, err
+	}
+	return s.vm.dirtyPages(), nil
+}
+
+// dirtyPages are the numbers of the pages that differ from the image.
 func (vm *VM) dirtyPages() []int {
 	var dirty []int
 	for at := 0; at < len(vm.image.bytes); at += osPageBytes {
 		if !bytes.Equal(vm.arena.mem[at:at+osPageBytes], vm.image.bytes[at:at+osPageBytes]) {
-			dirty = append(dirty, at)
+			dirty = append(dirty, at/osPageBytes)
 		}
 	}
 	return dirty
 }
 
-// touch makes pages private to this process without changing them.
+// touch makes pages of the image private to this process without changing them.
 func (vm *VM) touch(pages []int) {
-	for _, at := range pages {
-		word := (*uint32)(unsafe.Pointer(&vm.arena.mem[at])) //nolint:gosec // the start of a page is aligned
+	for _, page := range pages {
+		if page < 0 || page >= len(vm.image.bytes)/osPageBytes {
+			continue
+		}
+		word := (*uint32)(unsafe.Pointer(&vm.arena.mem[page*osPageBytes])) //nolint:gosec // the start of a page is aligned
 		atomic.StoreUint32(word, atomic.LoadUint32(word))
 	}
 }
