@@ -51,6 +51,9 @@ func TestValuesSurviveTheBridge(t *testing.T) {
 		return catalog.Result{Value: given}, nil
 	}}
 	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 60_000}, sessionPool(), give, echoTool("echo"))
+	if testing.Short() {
+		fewerChecks(t)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(anyJSON(), 1, 10).Draw(t, "values")
 		raw, err := json.Marshal(values)
@@ -97,6 +100,9 @@ func anyExpression() *rapid.Generator[string] {
 func TestEveryValueHasAResult(t *testing.T) {
 	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 60_000}, sessionPool(), echoTool("echo"))
 	uses := rapid.SampledFrom([]string{"return (%s)", "text((%s))", "json((%s))", "console.log((%s))", "throw (%s)", "return await tools.echo((%s))", "return await tools.echo({ v: (%s) })", "await yield_control((%s))", "Promise.reject((%s)); return 1"})
+	if testing.Short() {
+		fewerChecks(t)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		code := fmt.Sprintf(uses.Draw(t, "use"), anyExpression().Draw(t, "value"))
 		r := f.toEnd(code)
@@ -124,6 +130,9 @@ const r = await tools.echo({ a: [1, 'x', { c: null }] });
 const s = await tools.search('echo', { limit: 1 });
 return [r.a[0], r.a[1], r.a[2].c, s[0].id];`
 	const want = `[1,"x",null,"openclaw:core:echo"]`
+	if testing.Short() {
+		fewerChecks(t)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		code := fmt.Sprintf(`const all = [Object.prototype, Array.prototype, Promise.prototype, Function.prototype, String.prototype, Number.prototype,
   Map.prototype, Set.prototype, RegExp.prototype, Date.prototype, Error.prototype, TypeError.prototype, Symbol.prototype, WeakMap.prototype, Iterator.prototype,
@@ -149,7 +158,8 @@ try { %s } catch {}
 	})
 }
 
-// fewerChecks is for a property whose every check costs a process.
+// fewerChecks is for a property whose every check costs a process, and for
+// slow machines.
 func fewerChecks(t *testing.T) {
 	t.Helper()
 	const name = "rapid.checks"
