@@ -64,12 +64,18 @@ func childPrepare(args []string) error {
 	if err != nil {
 		return err
 	}
+	if string(engine) == neverPrepared {
+		time.Sleep(time.Hour)
+	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		return err
 	}
 	return writeArtifacts(args[0], self, engine)
 }
+
+// neverPrepared is the engine whose preparation takes for ever.
+const neverPrepared = "prepare for ever"
 
 // writeArtifacts makes a valid folder.
 func writeArtifacts(dir string, worker, engine []byte) error {
@@ -144,6 +150,10 @@ func childWorker() error {
 	case "engine":
 		r.Engine[0]++
 	case "liar": // says that it is sealed, and is not
+	case "tells costs": // of its walls, where others say what stands
+		if r.Walls, err = seal(boot); err != nil {
+			return err
+		}
 	case "denied": // is sealed, and then makes a call that is denied
 		if r.Walls, err = seal(boot); err != nil {
 			return err
@@ -187,7 +197,7 @@ func seal(boot *ipc.Boot) ([]ipc.Wall, error) {
 	states, err := p.Seal()
 	walls := make([]ipc.Wall, len(states))
 	for i, s := range states {
-		walls[i] = ipc.Wall{Name: string(s.Wall), Up: s.Up, Detail: s.Detail}
+		walls[i] = ipc.Wall{Name: string(s.Wall), Up: s.Up, Detail: s.Took.String()}
 	}
 	return walls, err
 }

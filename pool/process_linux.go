@@ -170,12 +170,13 @@ func (w *process) spawn(ctx context.Context) error {
 		return fmt.Errorf("make socket pair: %w", err)
 	}
 	w.conn = ipc.NewConn(os.NewFile(uintptr(fds[0]), w.id), ipc.Supervisor)
+	a := p.Artifacts()
 	r := spawn.Request{
 		Program: p.binary,
 		Argv:    []string{"vmworker: worker", "worker"},
 		Env:     workerEnv,
 		Jail:    &jail.Attr{HostUID: w.host, HostGID: w.gid(), Waive: p.cfg.Jail.Waive},
-		Files:   []*os.File{theirs, p.artifacts.image, p.artifacts.dir},
+		Files:   []*os.File{theirs, a.image, a.dir},
 	}
 	if w.group != nil {
 		r.Cgroup, r.Tasks = w.group.Dir(), w.group.Tasks()
@@ -270,7 +271,7 @@ func expect[M ipc.Message](c *ipc.Conn, budget *int64) (M, error) {
 
 // compare holds the receipt against what we know ourselves.
 func (w *process) compare(r *ipc.Receipt) error {
-	a := w.owner.artifacts
+	a := w.owner.Artifacts()
 	switch {
 	case r.Version != ipc.Version:
 		return fmt.Errorf("worker speaks version %d, not %d", r.Version, ipc.Version)

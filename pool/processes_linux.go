@@ -26,22 +26,22 @@ type Processes struct {
 	// for, and after it with nil.
 	tamper func(*process, *spawn.Request)
 
-	// Set by Open, then only read.
+	// Set by Open before the first spawner is entered, then only read.
 	binary     *os.File
-	artifacts  *Artifacts
 	parent     *cgroup.Parent // nil: waived and not there
 	runtimeDir string
-	cancel     context.CancelFunc
-	wg         sync.WaitGroup // the spawner's keeper and the watchdog
+	wg         sync.WaitGroup // Open, the spawner's keeper and the watchdog
 
 	mu sync.Mutex
 	// All below is guarded by mu.
-	opened  bool
-	closed  bool
-	spawner *spawn.Spawner // nil while there is none
-	changed chan struct{}  // closed when spawner or closed changes
-	live    map[*process]struct{}
-	deaths  uint64 // spawners lost
+	opened    bool
+	closed    bool
+	cancel    context.CancelFunc // ends what wg counts; set by Open
+	artifacts *Artifacts         // once Open has succeeded
+	spawner   *spawn.Spawner     // nil while there is none
+	changed   chan struct{}      // closed when spawner or closed changes
+	live      map[*process]struct{}
+	deaths    uint64 // spawners lost
 }
 
 // NewProcesses checks the configuration. It starts nothing; see
@@ -60,7 +60,7 @@ func NewProcesses(cfg ProcessConfig) (*Processes, error) {
 // Open finds the worker binary, starts the spawner, makes or checks the engine
 // artifacts and finds the place for cgroups. The caller must call
 // [Processes.Close], also after an error. A wall that the host cannot raise is
-// a *StartError that names it.
+// a *StartError that names it; a Close meanwhile makes it ErrClosed.
 func (p *Processes) Open(ctx context.Context) error {
 	p.mu.Lock()
 	if p.opened || p.closed {
@@ -68,36 +68,73 @@ func (p *Processes) Open(ctx context.Context) error {
 		return ErrClosed
 	}
 	p.opened = true
-	p.mu.Unlock()
-
-	path, err := FindWorker(p.cfg.Worker)
-	if err != nil {
-		return &StartError{Err: err}
-	}
-	if p.binary, err = os.Open(path); err != nil { //nolint:gosec // the operator's own choice
-		return &StartError{Err: fmt.Errorf("open worker: %w", err)}
-	}
-	if err := p.openWalls(); err != nil {
-		return err
-	}
-	s, err := p.startSpawner(ctx)
-	if err != nil {
-		return &StartError{Err: err}
-	}
-	p.setSpawner(s)
-	p.artifacts, err = EnsureArtifacts(ctx, ArtifactConfig{
-		Spawner: s, Worker: p.binary, Engine: p.cfg.Engine, CacheDir: p.cfg.CacheDir, Logger: p.log,
-	})
-	if err != nil {
-		return &StartError{Err: err}
-	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
+	p.wg.Add(1)
+	p.mu.Unlock()
+	defer p.wg.Done()
+
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	defer context.AfterFunc(own, func() { giveUp(ErrClosed) })()
+	s, err := p.open(ctx)
+	if own.Err() != nil {
+		err = ErrClosed
+	}
+	if err != nil {
+		p.discard(s)
+		return err
+	}
+	p.setSpawner(s)
 	p.wg.Go(func() { p.keepSpawner(own, s) }) // ends with own
 	if p.parent == nil {
 		p.wg.Go(func() { p.watch(own) }) // ends with own
 	}
 	return nil
+}
+
+// open does the steps of Open. The spawner is the caller's, also with an error.
+func (p *Processes) open(ctx context.Context) (*spawn.Spawner, error) {
+	path, err := FindWorker(p.cfg.Worker)
+	if err != nil {
+		return nil, &StartError{Err: err}
+	}
+	if p.binary, err = os.Open(path); err != nil { //nolint:gosec // the operator's own choice
+		return nil, &StartError{Err: fmt.Errorf("open worker: %w", err)}
+	}
+	if err := p.openWalls(); err != nil {
+		return nil, err
+	}
+	s, err := p.startSpawner(ctx)
+	if err != nil {
+		return nil, &StartError{Err: err}
+	}
+	a, err := EnsureArtifacts(ctx, ArtifactConfig{
+		Spawner: s, Worker: p.binary, Engine: p.cfg.Engine, CacheDir: p.cfg.CacheDir, Logger: p.log,
+	})
+	if err != nil {
+		return s, &StartError{Err: err}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.artifacts = a
+	return s, nil
+}
+
+// discardTime is how long a spawner that is not needed after all may take to
+// end by itself.
+const discardTime = time.Second
+
+// discard ends a spawner that was never entered.
+func (p *Processes) discard(s *spawn.Spawner) {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		p.log.Warn("spawner of a failed start", "error", err)
+	}
 }
 
 // openWalls prepares the walls that stand around a process: the group and the
@@ -136,8 +173,13 @@ func (p *Processes) openGroups() error {
 	return nil
 }
 
-// Artifacts are the engine's, once Open has succeeded. Close closes them.
-func (p *Processes) Artifacts() *Artifacts { return p.artifacts }
+// Artifacts are the engine's, once Open has succeeded; nil before. Close closes
+// them.
+func (p *Processes) Artifacts() *Artifacts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.artifacts
+}
 
 // SpawnerDeaths counts the spawners that were lost.
 func (p *Processes) SpawnerDeaths() uint64 {
@@ -147,7 +189,8 @@ func (p *Processes) SpawnerDeaths() uint64 {
 }
 
 // Close ends the spawner and with it all workers that still live, and frees
-// everything. Close the pool first. It may be called again.
+// everything; an Open under way is given up. Close the pool first. It may be
+// called again.
 func (p *Processes) Close(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closed || !p.opened {
@@ -156,16 +199,13 @@ func (p *Processes) Close(ctx context.Context) error {
 		return nil
 	}
 	p.closed = true
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.cancel()
+	p.changedLocked()
 	p.mu.Unlock()
 
-	if p.cancel != nil {
-		p.cancel()
-	}
 	p.wg.Wait() // from here on no other spawner comes
 	p.mu.Lock()
-	s := p.spawner
+	s, a := p.spawner, p.artifacts
 	p.mu.Unlock()
 	var errs []error
 	if s != nil {
@@ -174,8 +214,8 @@ func (p *Processes) Close(ctx context.Context) error {
 	if p.parent != nil {
 		errs = append(errs, p.parent.Close())
 	}
-	if p.artifacts != nil {
-		errs = append(errs, p.artifacts.Close())
+	if a != nil {
+		errs = append(errs, a.Close())
 	}
 	if p.binary != nil {
 		errs = append(errs, p.binary.Close())
@@ -237,6 +277,11 @@ func (p *Processes) setSpawner(s *spawn.Spawner) {
 		p.deaths++
 	}
 	p.spawner = s
+	p.changedLocked()
+}
+
+// changedLocked wakes who waits for a spawner.
+func (p *Processes) changedLocked() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
