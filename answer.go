@@ -10,6 +10,8 @@ import (
 // ready is a request of the guest that was checked and can run.
 type ready interface {
 	Run(ctx context.Context) catalog.Outcome
+	// ToolID is the tool or agent that Run reaches, "" when it reaches none.
+	ToolID() string
 }
 
 // prepare checks a request and makes it ready. Requests that are prepared in

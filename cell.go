@@ -31,7 +31,6 @@ type cell struct {
 	// and ends with the cell.
 	ctx    context.Context //nolint:containedctx // the cell's life spans several calls of the API
 	cancel context.CancelFunc
-	calls  sync.WaitGroup
 	ended  sync.Once
 
 	// Owned by the visit.
@@ -50,17 +49,19 @@ type cell struct {
 	holding   bool                 // the slot counts held; from the park until the results are delivered
 	pending   map[uint32]*nested   // unsettled
 	arrived   []ipc.Settled        // settled, not delivered, in completion order
-	held      int64                // bytes of arrived
+	held      int64                // bytes that the slot counts
 	approvals map[uint32]time.Time // calls whose approval is open, and until when
 	wake      chan struct{}        // something above has changed; capacity 1
-	sent      []PendingCall        // the calls that were dispatched; at most maxDispatched
+	sent      []PendingCall        // the calls that reached a tool; at most maxDispatched
+	reached   int                  // how many there were
 	failures  []string             // how the last rejections of nested calls begin; at most maxFailures
 }
 
 // nested is one request of the guest that has no answer yet.
 type nested struct {
-	call  ipc.Call
+	call  ipc.Call // Args only of a yield, once it is dispatched
 	shown PendingCall
+	bytes int64 // of the arguments
 }
 
 const (
@@ -153,7 +154,7 @@ func (c *cell) admit(m *ipc.Idle) (*failure, error) {
 				return invalid(err.Error()), nil
 			}
 		}
-		c.pending[call.ID] = &nested{call: call, shown: PendingCall{
+		c.pending[call.ID] = &nested{call: call, bytes: int64(len(call.Args)), shown: PendingCall{
 			ID: strconv.FormatUint(uint64(call.ID), 10), Method: call.Method, Tool: c.catalog.ToolOf(call.Method, call.Args),
 		}}
 	}
@@ -173,13 +174,21 @@ func (c *cell) dispatch(calls []ipc.Call) {
 		if call.Method == methodYield {
 			continue // settled by the next wait
 		}
+		ready := c.run.prepare(c, call)
 		c.mu.Lock()
-		if len(c.sent) < maxDispatched {
-			c.sent = append(c.sent, c.pending[call.ID].shown)
+		n := c.pending[call.ID]
+		n.call.Args = nil // the catalog has its own; a cell can wait long
+		if ready.ToolID() != "" {
+			c.reached++
+			if len(c.sent) < maxDispatched {
+				c.sent = append(c.sent, n.shown)
+			}
 		}
 		c.mu.Unlock()
-		ready := c.run.prepare(c, call)
-		c.calls.Go(func() { c.settle(call.ID, ready.Run(c.ctx)) }) // ends when the call does
+		if !c.run.start(func() { c.settle(call.ID, ready.Run(c.ctx)) }) { // ends when the call does
+			c.cancel()
+			ready.Run(c.ctx) // only to be recorded: ctx has ended
+		}
 	}
 }
 
@@ -194,16 +203,17 @@ func (c *cell) settle(id uint32, o catalog.Outcome) {
 	}
 	delete(c.pending, id)
 	delete(c.approvals, id)
-	if c.holding && c.slot.Hold(int64(len(o.Value))) != nil {
+	c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: o.OK, Value: o.Value})
+	if c.holding && c.recount() != nil {
 		// There is no room to keep the result of a suspended cell. A short
 		// rejection takes its place.
 		o = guestError("Error", textTooManySuspended)
+		c.arrived[len(c.arrived)-1] = ipc.Settled{ID: id, Value: o.Value}
+		_ = c.recount() // it is no larger than the input that it replaces, or little more
 	}
 	if !o.OK && callsTool(n.call.Method) {
 		c.noteFailure(o.Value)
 	}
-	c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: o.OK, Value: o.Value})
-	c.held += int64(len(o.Value))
 	c.nudge()
 }
 
@@ -271,16 +281,63 @@ func (c *cell) reserve() (*snapshot.Slot, error) {
 	return slot, err
 }
 
-// hold makes the slot count the results that have arrived and will.
+// recount tells the slot what is kept for the cell: the inputs of its calls
+// and the results that wait. The lock is held.
+func (c *cell) recount() error {
+	kept := int64(0)
+	for _, n := range c.pending {
+		kept += n.bytes
+	}
+	for i := range c.arrived {
+		kept += int64(len(c.arrived[i].Value))
+	}
+	if err := c.slot.Hold(kept - c.held); err != nil {
+		return err
+	}
+	c.held = kept
+	return nil
+}
+
+// hold makes the slot count what is kept for the cell, from now on.
 func (c *cell) hold() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.slot.Hold(c.held); err != nil {
+	if err := c.recount(); err != nil {
 		return err
 	}
 	c.holding = true
-	c.slot.Extend(c.lifetime())
 	return nil
+}
+
+// suspend puts the VM into the slot. From then on anybody with the id may
+// drive the cell: it is the last thing that a visit does to it.
+func (c *cell) suspend(slot *snapshot.Slot, snap []byte) (id string, err error) {
+	c.mu.Lock()
+	from := c.state
+	id, err = slot.Park(snap, c.lifetime(), c, func() { c.end(StateExpired) })
+	if err == nil && !from.final() {
+		c.state = StateWaiting
+	}
+	c.mu.Unlock()
+	if err == nil {
+		c.moved(from, StateWaiting)
+	}
+	return id, err
+}
+
+// giveBack puts a claimed cell back as it was: same id, rest of its expiry.
+func (c *cell) giveBack(slot *snapshot.Slot) {
+	c.mu.Lock()
+	from := c.state
+	if !from.final() {
+		c.state = StateWaiting
+	}
+	slot.Unclaim()
+	c.mu.Unlock()
+	c.moved(from, StateWaiting)
+	if c.ctx.Err() != nil { // its run was closed meanwhile and left the end to the visit
+		c.end(StateAborted)
+	}
 }
 
 // nudge wakes the visit. The lock is held.
@@ -295,25 +352,26 @@ func (c *cell) nudge() {
 func (c *cell) settleYields() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, n := range c.pending {
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		n := c.pending[id]
 		if n.call.Method != methodYield {
 			continue
 		}
 		delete(c.pending, id)
-		value := yielded(n.call.Args)
-		if c.holding && c.slot.Hold(int64(len(value))) != nil {
-			value = json.RawMessage(`{"status":"yielded","reason":null}`)
-		}
+		value := yielded(n.call.Args, c.settings.MaxBridgeBytes)
 		c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: true, Value: value})
-		c.held += int64(len(value))
+	}
+	if c.holding {
+		_ = c.recount() // a yield's result is hardly larger than its input was
 	}
 }
 
-// yielded is what yield_control resolves to: its reason, or null.
-func yielded(args json.RawMessage) json.RawMessage {
+// yielded is what yield_control resolves to: its reason, or null. A reason over
+// the limit cannot come from an honest worker.
+func yielded(args json.RawMessage, most int64) json.RawMessage {
 	var list []json.RawMessage
 	reason := json.RawMessage("null")
-	if json.Unmarshal(args, &list) == nil && len(list) > 0 {
+	if int64(len(args)) <= most && json.Unmarshal(args, &list) == nil && len(list) > 0 {
 		reason = list[0]
 	}
 	return append(append(json.RawMessage(`{"status":"yielded","reason":`), reason...), '}')
@@ -356,10 +414,10 @@ func (c *cell) waitingFor() waiting {
 func (c *cell) timerDue() bool { return !c.timer.IsZero() && !time.Now().Before(c.timer) }
 
 // dispatched lists the nested calls that reached a tool.
-func (c *cell) dispatched() []PendingCall {
+func (c *cell) dispatched() ([]PendingCall, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]PendingCall{}, c.sent...)
+	return append([]PendingCall{}, c.sent...), c.reached
 }
 
 // shut ends the cell from outside: at once when nobody drives it, else through

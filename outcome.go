@@ -63,12 +63,51 @@ func errorSnapshotLimit() *failure { return &failure{code: CodeSnapshotLimit, te
 
 func errorAborted() *failure { return &failure{code: CodeAborted, text: textAborted} }
 
+// startText says why no worker starts: what is missing, what would help, and
+// what it would cost to go without. Paths and what the worker wrote are for the
+// log, not for the model.
+func startText(err error) string {
+	wall := missingWall(err)
+	switch {
+	case wall != nil:
+		text := fmt.Sprintf("wall %q of the jail is missing; what helps: %s", wall.Wall, wall.Remedy())
+		if waiver := wall.Waiver(); waiver != "" {
+			text += "; or go without it: " + waiver
+		}
+		return text
+	case errors.Is(err, pool.ErrNoEngine):
+		return pool.ErrNoEngine.Error()
+	case errors.Is(err, pool.ErrUnwritable):
+		return pool.ErrUnwritable.Error()
+	default:
+		return "no worker can be started; the log of the supervisor has the reason"
+	}
+}
+
+// mayBeDone compares a worker's word that its cell is done with the cell's own
+// record.
+func (c *cell) mayBeDone(m *ipc.Done) error {
+	if w := c.waitingFor(); w.pending+w.arrived > 0 {
+		return lied("done with %d calls pending", w.pending+w.arrived)
+	}
+	if m.Truncated && c.settings.OutputOverflow != overflowTruncate {
+		return lied("truncated without leave")
+	}
+	return nil
+}
+
 // done is the result of a cell that returned.
 func (v *visit) done(m *ipc.Done) Result {
 	v.stats(m.Stats)
 	c := v.cell
 	c.started = true
+	if err := c.mayBeDone(m); err != nil {
+		v.lease.Reject(err)
+		return v.broken(err)
+	}
 	if c.overflowed || int64(len(m.Value)) > c.settings.MaxOutputBytes {
+		// An honest worker says so itself: this one serves nobody else.
+		v.lease.Reject(lied("value of %d bytes, or output over its limit", len(m.Value)))
 		return v.fail(errorOutputLimit())
 	}
 	v.release()
@@ -175,7 +214,8 @@ func (v *visit) failureOfEnd(err error) *failure {
 	}
 	end, ok := errors.AsType[*pool.EndError](err)
 	if !ok {
-		return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable(err.Error())}
+		v.run.log.Error("a run lost its worker", "error", err)
+		return &failure{CodeRuntimeUnavailable, DetailWorkerKilled, unavailable("the worker broke the protocol and was killed")}
 	}
 	inTransform := v.cell.program.language == ipc.TypeScript && !v.cell.started
 	switch end.End {
@@ -199,16 +239,19 @@ func (v *visit) failureOfEnd(err error) *failure {
 
 // failureOfAcquire says why the pool gave no worker.
 func (v *visit) failureOfAcquire(err error) *failure {
-	text := unavailable(err.Error())
+	_, isStart := errors.AsType[*pool.StartError](err)
 	switch {
 	case v.gone(), errors.Is(err, pool.ErrClosed):
 		return errorAborted()
+	case isStart:
+		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable(startText(err))}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{code: CodeTimeout, text: textTimeout}
 	case errors.Is(err, pool.ErrOverloaded):
-		return &failure{CodeRuntimeUnavailable, DetailOverloaded, text}
+		return &failure{CodeRuntimeUnavailable, DetailOverloaded, unavailable(pool.ErrOverloaded.Error())}
 	default:
-		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, text}
+		v.run.log.Error("no worker for a run", "error", err)
+		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable(startText(err))}
 	}
 }
 
@@ -222,7 +265,7 @@ func (v *visit) telemetry() Telemetry {
 	t.Jail = standing(v.walls)
 	if c := v.cell; c != nil {
 		t.Started = c.started
-		t.Dispatched = c.dispatched()
+		t.Dispatched, t.DispatchedCount = c.dispatched()
 		t.PeakMemoryBytes = c.peakBytes
 		t.SnapshotBytes = c.snapBytes
 	}

@@ -80,22 +80,20 @@ func (v *visit) parkCell() Result {
 		return v.fail(fail)
 	}
 	c.snapBytes = int64(len(snap))
-	ttl := time.Duration(c.settings.SnapshotTTLSeconds) * time.Second
-	c.moveTo(StateWaiting)
-	id, err := slot.Park(snap, ttl, c, func() { c.end(StateExpired) })
-	if err == nil {
-		err = c.hold()
-	}
-	switch {
-	case v.gone():
-		return v.fail(errorAborted())
-	case err != nil:
+	if c.hold() != nil {
 		return v.fail(errorTooManySuspended())
 	}
+	r := v.waiting()
 	v.release()
-	r := v.waiting(id)
+	if r.RunID, err = c.suspend(slot, snap); err != nil {
+		return v.fail(errorTooManySuspended())
+	}
+	if v.gone() {
+		c.end(StateAborted)
+		return Result{Status: StatusFailed, Code: CodeAborted, Error: textAborted, Output: r.Output, Telemetry: r.Telemetry}
+	}
 	v.run.record(EventSnapshot, c.callID, func(e *Event) {
-		e.Result = facts(map[string]any{"runId": id, "reason": r.Reason, "bytes": c.snapBytes})
+		e.Result = facts(map[string]any{"runId": r.RunID, "reason": r.Reason, "bytes": len(snap)})
 	})
 	return r
 }
@@ -116,6 +114,7 @@ func (v *visit) snapshot() ([]byte, *failure, error) {
 	most := parkTime + time.Duration(s.MemoryLimitBytes/parkTimePerBytes)*time.Second
 	ctx, cancel := context.WithTimeout(v.ctx, most)
 	defer cancel()
+	defer context.AfterFunc(v.cell.ctx, cancel)()
 	end, err := v.lease.Turn(ctx, &ipc.Park{MaxBytes: uint64(s.MaxSnapshotBytes)}, s.MaxSnapshotBytes, nil) //nolint:gosec // resolved: positive
 	if err != nil {
 		return nil, nil, err
@@ -154,15 +153,15 @@ func (v *visit) checkSnapshot(snap []byte) error {
 	return nil
 }
 
-// waiting is the result of a parked cell.
-func (v *visit) waiting(id string) Result {
+// waiting is the result of a cell that is about to be parked.
+func (v *visit) waiting() Result {
 	w := v.cell.waitingFor()
 	reason := ReasonPendingTools
 	if w.yields > 0 && w.yields == w.pending {
 		reason = ReasonYield
 	}
 	return Result{
-		Status: StatusWaiting, RunID: id, Reason: reason, Pending: w.calls, ReplaySafe: v.cell.program.restartSafe,
+		Status: StatusWaiting, Reason: reason, Pending: w.calls, ReplaySafe: v.cell.program.restartSafe,
 		Output: v.cell.outputSoFar(), Telemetry: v.telemetry(),
 	}
 }

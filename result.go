@@ -112,8 +112,10 @@ type Telemetry struct {
 	CalledTools   []string `json:"calledTools"`
 	// Started says that the cell's own code had begun to run.
 	Started bool `json:"started"`
-	// Dispatched lists the nested calls of this cell that reached a tool.
-	Dispatched []PendingCall `json:"dispatched"`
+	// Dispatched lists the nested calls of this cell that reached a tool or an
+	// agent, the first 1,000 of them; DispatchedCount says how many there were.
+	Dispatched      []PendingCall `json:"dispatched"`
+	DispatchedCount int           `json:"dispatchedCount"`
 	// ElapsedMs is the wall clock of this Exec or Wait, GuestMs what the
 	// worker counted of it in guest code, WorkerStartMs how long the worker
 	// that served it took to start.

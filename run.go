@@ -2,13 +2,16 @@ package cellblock
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cellblock-dev/cellblock/catalog"
 )
@@ -42,6 +45,10 @@ type RunConfig struct {
 // Run is one agent run: a scope, a catalog, and the cells that it has started.
 // Its methods may be called at the same time.
 type Run struct {
+	// closing ends with the run, and with it every visit.
+	closing context.Context //nolint:containedctx // the run's life spans many calls of the API
+	shut    context.CancelFunc
+
 	sup             *Supervisor
 	scope           Scope
 	settings        CodeMode
@@ -58,11 +65,16 @@ type Run struct {
 	mu       sync.Mutex
 	closed   bool               // guarded by mu
 	cells    map[*cell]struct{} // guarded by mu; those that have not ended
+	visits   sync.WaitGroup     // Add under mu, while not closed
+	calls    sync.WaitGroup     // of nested calls; Add under mu, while not closed
 	counters runCounters        // guarded by mu
 }
 
 // runCounters are the figures that are cumulative over the agent run.
 type runCounters struct{ execs, waits int }
+
+// afterHookTime is how long the hook after an exec may take.
+const afterHookTime = 5 * time.Second
 
 // ErrClosed is returned for a supervisor or a run that has been closed.
 var ErrClosed = errors.New("closed")
@@ -74,6 +86,9 @@ var ErrClosed = errors.New("closed")
 // or wait.
 func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
 	settings := s.codeModeOf(cfg.Scope.AgentID)
+	if cfg.Scope.RunID == "" {
+		cfg.Scope.RunID = rand.Text() // two runs without an id are two owners
+	}
 	r := &Run{
 		sup: s, scope: cfg.Scope, settings: settings, tools: cfg.Tools, approvedHosted: cfg.ApprovedHosted, namespaceConfig: cfg.NamespaceConfig,
 		cells: map[*cell]struct{}{}, log: s.log.With("run", cfg.Scope.RunID),
@@ -91,6 +106,7 @@ func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
 		return nil, fmt.Errorf("build the catalog: %w", err)
 	}
 	r.catalog = c
+	r.closing, r.shut = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -114,9 +130,10 @@ func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
 	r.recordCall(EventExec, in.CallID, in.arguments)
 	v := r.begin(ctx)
 	defer func() { v.stop() }()
-	if fail := r.usable(); fail != nil {
+	if fail := r.enter(); fail != nil {
 		return r.ended(v.refuse(fail), in.CallID, nil)
 	}
+	defer r.visits.Done()
 	hooked, fail := v.beforeExec(in)
 	var result Result
 	if fail != nil {
@@ -124,7 +141,9 @@ func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
 	} else {
 		result = v.exec(hooked.input)
 	}
-	hooked.after(context.WithoutCancel(ctx), result)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterHookTime)
+	defer cancel()
+	hooked.after(after, result)
 	return r.ended(result, in.CallID, hooked.sent)
 }
 
@@ -179,61 +198,66 @@ func (r *Run) Abort(runID string) bool {
 	if r.mayResume(runID) != nil {
 		return false
 	}
-	c, slot, _, err := r.claim(runID)
+	c, _, _, err := r.claim(runID)
 	if err != nil {
 		return false
 	}
 	c.end(StateAborted)
-	slot.Release()
 	return true
 }
 
-// Close ends every cell of the run, waits for their nested calls, and frees
-// what they held. It may be called again.
+// Close ends every cell of the run, waits for what runs, Exec and Wait calls
+// and nested calls, and frees what they held. It waits for
+// PoolConfig.CloseTimeout at most; what does not return by then is named in the
+// log. It may be called again, but not from inside a call of the run.
 func (r *Run) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), r.sup.cfg.Pool.CloseTimeout)
+	defer cancel()
+	if err := r.close(ctx); err != nil {
+		r.log.Warn("a closed run goes on", "reason", err)
+	}
+}
+
+func (r *Run) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
-	cells := make([]*cell, 0, len(r.cells))
-	for c := range r.cells {
-		cells = append(cells, c)
-	}
+	cells := slices.Collect(maps.Keys(r.cells))
 	r.mu.Unlock()
+	r.shut()
 	for _, c := range cells {
 		c.shut()
 	}
-	for _, c := range cells {
-		c.calls.Wait()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.sup.cfg.Pool.CloseTimeout)
-	defer cancel()
-	r.awaitForeign(ctx)
+	err := errors.Join(
+		wait(ctx, "Exec and Wait calls", &r.visits), wait(ctx, "nested calls", &r.calls),
+		wait(ctx, "agents", &r.foreign), r.catalog.Wait(ctx),
+	)
 	r.sup.mu.Lock()
 	delete(r.sup.runs, r)
 	r.sup.mu.Unlock()
-}
-
-// awaitForeign waits for the gateway's own code, tools and agent runners, that
-// has not returned although its call has ended. What does not return within
-// the close timeout is left behind, with a line in the log.
-func (r *Run) awaitForeign(ctx context.Context) {
-	agents := make(chan struct{})
-	go func() { // ends when the last runner returns
-		r.foreign.Wait()
-		close(agents)
-	}()
-	err := r.catalog.Wait(ctx)
-	select {
-	case <-agents:
-	case <-ctx.Done():
-		err = errors.Join(err, ctx.Err())
-	}
 	if err != nil {
-		r.log.Warn("tools or agents of a closed run go on although their calls have ended", "reason", err)
+		return fmt.Errorf("close run %s: %w", r.scope.RunID, err)
+	}
+	return nil
+}
+
+// wait waits for a group, until ctx ends.
+func wait(ctx context.Context, what string, group *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { // ends when the last of the group does
+		group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s go on: %w", what, ctx.Err())
 	}
 }
 
-// usable says why no cell of the run can be served at all.
-func (r *Run) usable() *failure {
+// enter counts an Exec or a Wait, or says why it cannot be served. The caller
+// tells r.visits when it is over.
+func (r *Run) enter() *failure {
 	if !r.active {
 		return invalid("code mode is disabled.")
 	}
@@ -242,7 +266,19 @@ func (r *Run) usable() *failure {
 	if r.closed {
 		return errorAborted()
 	}
+	r.visits.Add(1)
 	return nil
+}
+
+// start runs a nested call. False: the run is closed.
+func (r *Run) start(call func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.calls.Go(call)
+	return true
 }
 
 func (r *Run) remember(c *cell) bool {

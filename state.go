@@ -31,6 +31,14 @@ func (c *cell) moveTo(s State) {
 	}
 	c.state = s
 	c.mu.Unlock()
+	c.moved(from, s)
+}
+
+// moved tells of a change of state.
+func (c *cell) moved(from, s State) {
+	if from == s || from.final() {
+		return
+	}
 	c.run.log.Debug("run moves", "call", c.callID, "from", from, "to", s)
 	c.run.sup.moves.add(from, s)
 	c.run.record(EventTransition, c.callID, func(e *Event) { e.Result = facts(map[string]any{"from": from, "to": s}) })

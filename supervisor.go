@@ -33,6 +33,7 @@ type Supervisor struct {
 	closed  bool              // guarded by mu
 	// startErr is what Start returned; guarded by mu.
 	startErr error
+	ready    bool // guarded by mu; Start has succeeded
 }
 
 // New checks the configuration and allocates; nothing is started. Every
@@ -118,7 +119,7 @@ func (s *Supervisor) Start(ctx context.Context) error {
 		err = fmt.Errorf("start supervisor: %w", err)
 	}
 	s.mu.Lock()
-	s.startErr = err
+	s.startErr, s.ready = err, err == nil
 	s.mu.Unlock()
 	return err
 }
@@ -133,7 +134,9 @@ func (s *Supervisor) unready() *failure {
 	case !s.started:
 		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable("the supervisor is not started")}
 	case s.startErr != nil:
-		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable(s.startErr.Error())}
+		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable(startText(s.startErr))}
+	case !s.ready:
+		return &failure{CodeRuntimeUnavailable, DetailInvalidConfig, unavailable("the supervisor is still starting")}
 	default:
 		return nil
 	}
@@ -151,15 +154,17 @@ func (s *Supervisor) Close() error {
 		runs = append(runs, r)
 	}
 	s.mu.Unlock()
-	for _, r := range runs {
-		r.Close()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Pool.CloseTimeout)
 	defer cancel()
-	err := s.pool.Close(ctx)
-	err = errors.Join(err, s.processes.Close(ctx))
+	errs := make([]error, len(runs))
+	var closing sync.WaitGroup
+	for i, r := range runs {
+		closing.Go(func() { errs[i] = r.close(ctx) })
+	}
+	closing.Wait()
+	errs = append(errs, s.pool.Close(ctx), s.processes.Close(ctx))
 	s.store.Close()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close supervisor: %w", err)
 	}
 	return nil

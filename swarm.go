@@ -121,7 +121,18 @@ func (a agentCall) Run(ctx context.Context) catalog.Outcome {
 	return o
 }
 
+// ToolID is the agent runner's; phases and notes reach none.
+func (a agentCall) ToolID() string {
+	if a.call.Method == methodAgent {
+		return methodAgent
+	}
+	return ""
+}
+
 func (a agentCall) answer(ctx context.Context) catalog.Outcome {
+	if int64(len(a.call.Args)) > a.cell.settings.MaxBridgeBytes {
+		return guestError("Error", catalog.ErrBridgeLimit.Error())
+	}
 	var args []json.RawMessage
 	if json.Unmarshal(a.call.Args, &args) != nil || len(args) == 0 {
 		return guestError("TypeError", a.call.Method+" arguments must be a list.")

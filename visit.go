@@ -1,6 +1,7 @@
 package cellblock
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -33,7 +34,7 @@ const (
 type visit struct {
 	run      *Run
 	cell     *cell
-	ctx      context.Context //nolint:containedctx // the caller's, for the time of one call
+	ctx      context.Context //nolint:containedctx // the caller's, and ended by the close of the run
 	began    time.Time
 	deadline time.Time
 	killCtx  context.Context //nolint:containedctx // ctx, and the deadline with its grace
@@ -54,8 +55,17 @@ type visit struct {
 // begin starts the clock of an Exec or a Wait.
 func (r *Run) begin(ctx context.Context) *visit {
 	now := time.Now()
-	v := &visit{run: r, ctx: ctx, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
+	v := &visit{run: r, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
+	ctx, cancel := context.WithCancel(ctx)
+	leave := context.AfterFunc(r.closing, cancel)
+	v.ctx = ctx
 	v.killCtx, v.stop = context.WithDeadline(ctx, v.deadline.Add(killGrace))
+	stop := v.stop
+	v.stop = func() {
+		leave()
+		stop()
+		cancel()
+	}
 	return v
 }
 
@@ -182,13 +192,23 @@ func (v *visit) budget() int64 {
 }
 
 func (v *visit) takeOutput(items [][]byte) error {
+	for _, item := range items {
+		if !bytes.HasPrefix(item, []byte(`{"type":"text","text":`)) && !bytes.HasPrefix(item, []byte(`{"type":"json","value":`)) {
+			return lied("output of another type")
+		}
+	}
 	v.cell.addOutput(items)
 	return nil
 }
 
+// stats takes the worker's own figures, as far as they can be true.
 func (v *visit) stats(s ipc.Stats) {
-	v.guest += time.Duration(s.GuestMicros) * time.Microsecond   //nolint:gosec // a worker's lie here is shown, never used
-	v.cell.peakBytes = max(v.cell.peakBytes, int64(s.HeapBytes)) //nolint:gosec // as above
+	most := time.Since(v.began)
+	if s.GuestMicros < uint64(most.Microseconds()) { //nolint:gosec // not negative
+		most = time.Duration(s.GuestMicros) * time.Microsecond //nolint:gosec // just bounded
+	}
+	v.guest = min(v.guest+most, time.Since(v.began))
+	v.cell.peakBytes = max(v.cell.peakBytes, int64(min(s.HeapBytes, 1<<40)))
 }
 
 // lookout is what a visit that waits keeps in mind between two looks.

@@ -32,9 +32,10 @@ func (r *Run) Wait(ctx context.Context, in WaitInput) Result {
 
 func (v *visit) wait(in WaitInput) Result {
 	r := v.run
-	if fail := r.usable(); fail != nil {
+	if fail := r.enter(); fail != nil {
 		return v.refuse(fail)
 	}
+	defer r.visits.Done()
 	id, fail := in.check()
 	if fail != nil {
 		return v.refuse(fail)
@@ -107,7 +108,7 @@ func (v *visit) goOn(slot *snapshot.Slot, snap []byte) Result {
 			return v.stillWaiting(slot)
 		case CodeRuntimeUnavailable:
 			r := v.refuse(fail)
-			v.giveBack(slot)
+			v.cell.giveBack(slot)
 			return r
 		default:
 			return v.fail(fail)
@@ -150,13 +151,8 @@ func (v *visit) untilSettled() bool {
 // stillWaiting gives the claim back and returns the waiting result with the
 // same run id.
 func (v *visit) stillWaiting(slot *snapshot.Slot) Result {
-	r := v.waiting(slot.ID())
-	v.giveBack(slot)
+	r := v.waiting()
+	r.RunID = slot.ID()
+	v.cell.giveBack(slot)
 	return r
-}
-
-// giveBack parks the run again as it was: same id, rest of its expiry.
-func (v *visit) giveBack(slot *snapshot.Slot) {
-	v.cell.moveTo(StateWaiting)
-	slot.Unclaim()
 }
