@@ -78,14 +78,10 @@ func newDebugger(d Debug) *debugger {
 	if d.Output == nil {
 		d.Output = os.Stderr
 	}
-	out := &debugger{Debug: d, log: slog.New(slog.NewJSONHandler(d.Output, nil))}
-	if d.Payload == DebugFull {
-		out.log.Warn("request bodies are logged: secrets are masked, but prompts may appear", "debug", "payload", "variable", EnvDebugPayload)
-	}
-	return out
+	return &debugger{Debug: d, log: slog.New(slog.NewJSONHandler(d.Output, nil))}
 }
 
-// line writes one line about a run.
+// debugLine writes one line about the run.
 func (r *Run) debugLine(kind string, names []string, attrs ...any) {
 	r.sup.debug.log.Info("debug", append([]any{"debug", kind, "runId", r.scope.RunID, "names", names}, attrs...)...)
 }
@@ -127,7 +123,7 @@ func (r *Run) debugPayload(p Provider, body []byte, names []string, problem erro
 		r.debugLine("payload", names, "provider", p, "tools", cut(redact(payload.Tools), maxDebugPayload))
 	case DebugFull:
 		r.debugLine("payload", names, "provider", p, "bytes", len(body), "body", cut(redact(body), maxDebugPayload),
-			"warning", "prompts may appear")
+			"warning", "secrets are masked, but prompts may appear")
 	}
 }
 
