@@ -75,7 +75,8 @@ func (g *Group) make() error {
 		}
 		dir, err := openAt(at, g.name, unix.O_DIRECTORY|unix.O_RDONLY)
 		if err != nil {
-			return err
+			// discard knows only what is open.
+			return errors.Join(err, unix.Unlinkat(at, g.name, unix.AT_REMOVEDIR))
 		}
 		g.dirs = append(g.dirs, dir)
 		if err := g.bound(b, int(dir.Fd())); err != nil {

@@ -96,7 +96,7 @@ func newBranch(t tree, name string) (branch, error) {
 			continue
 		}
 		if err != nil {
-			return b, fmt.Errorf("opening our group: %w", err)
+			return b, errors.Join(fmt.Errorf("opening our group: %w", err), removeDir(b.dir))
 		}
 		b.at = at
 		if err := unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil && samePlace(at, b.dir) {
@@ -107,6 +107,10 @@ func newBranch(t tree, name string) (branch, error) {
 		}
 		at.Close() //nolint:errcheck,gosec // read only
 		b.at = nil
+		// A janitor holds it, which is about to do the same.
+		if err := removeDir(b.dir); err != nil {
+			return b, fmt.Errorf("making a group: %w", err)
+		}
 	}
 	return b, errors.New("making a group: it is removed again and again")
 }
