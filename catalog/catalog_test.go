@@ -115,7 +115,7 @@ func TestCalls(t *testing.T) {
 	tests := []struct{ method, args, want string }{
 		{"callValue", `["message",{"to":"a"}]`, `{"to":"a"}`},
 		{"callValue", `["openclaw:core:exec"]`, `{}`},
-		{"callValue", `["mcp:github:create_issue",{}]`, `error: Unknown tool id: mcp:github:create_issue.`},
+		{"callValue", `["mcp:github:create_issue",{}]`, `error: Unknown tool id: mcp:github:create_issue. MCP tools are called as MCP.github.createIssue(input).`},
 		{"namespace", `["MCP",["github","createIssue"],[{"a":1}]]`, `{"content":[],"details":{"a":1}}`},
 		{"search", `["message"]`, `[{"id":"openclaw:core:message","name":"message","description":"Send a message","source":"openclaw","input":"{ to: string }"}]`},
 		{"nothing", `[]`, `error: unsupported code mode bridge method`},

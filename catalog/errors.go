@@ -73,6 +73,15 @@ func errUnknownTool(id string, suggestions []string) error {
 	return guestErrorf("Unknown tool id: %s. Did you mean %s?", shown(id), strings.Join(quoted, ", "))
 }
 
+// errMCPTool is the answer to the id of an MCP tool, which has a path instead;
+// path is "" when there is no such tool.
+func errMCPTool(id, path string) error {
+	if path == "" {
+		path = "MCP.<server>.<tool>"
+	}
+	return guestErrorf("Unknown tool id: %s. MCP tools are called as %s(input).", shown(id), path)
+}
+
 func errAmbiguousTool(name string) error {
 	return guestErrorf("Ambiguous tool name: %s; use an exact tool id.", shown(name))
 }

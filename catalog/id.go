@@ -40,6 +40,12 @@ func (t *Tool) identity() (source, owner, id string) {
 	return source, owner, joinID(source, owner, t.Name)
 }
 
+// ID returns the id under which the tool is catalogued.
+func (t *Tool) ID() string {
+	_, _, id := t.identity()
+	return id
+}
+
 // policyNames returns the names by which allow and deny lists may mean t. A
 // trusted MCP tool answers to its id as an MCP tool, too.
 func (t *Tool) policyNames() []string {

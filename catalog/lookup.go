@@ -42,9 +42,25 @@ func (c *Catalog) lookup(id string) (*entry, error) {
 	case errors.Is(err, errAmbiguous):
 		return nil, errAmbiguousTool(id)
 	case err != nil:
+		if strings.HasPrefix(id, sourceMCP+":") && c.HasMCP() {
+			return nil, errMCPTool(id, c.CallPath(id))
+		}
 		return nil, errUnknownTool(id, c.suggest(id))
 	}
 	return e, nil
+}
+
+// CallPath returns the expression by which a cell reaches an MCP tool, such as
+// MCP.github.createIssue; "" for any other id.
+func (c *Catalog) CallPath(id string) string {
+	for _, srv := range c.surface().servers {
+		for _, m := range srv.methods {
+			if m.entry.id == id {
+				return namespaceMCP + "." + srv.id + "." + m.name
+			}
+		}
+	}
+	return ""
 }
 
 // suggest returns ids that may have been meant: names with up to two typing

@@ -37,8 +37,14 @@ func (c *Catalog) NamespacePrompts() string {
 func (c *Catalog) mcpPrompt() string {
 	servers := c.surface().servers
 	ids := make([]string, len(servers))
+	call := ""
 	for i, s := range servers {
 		ids[i] = s.id
+		if len(s.methods) > 0 {
+			call = " Call: await MCP.<server>.<tool>({ ... })."
+		} else {
+			ids[i] += " (" + s.extras() + ")"
+		}
 	}
 	slices.Sort(ids)
 	more := ""
@@ -46,7 +52,20 @@ func (c *Catalog) mcpPrompt() string {
 		ids, more = ids[:maxPromptServers], " and "+strconv.Itoa(n)+" more"
 	}
 	return "- MCP: tools of MCP servers. Declarations: await API.read(\"" + indexFile + "\"). Servers: " +
-		strings.Join(ids, ", ") + more + ". Call: await MCP.<server>.<tool>({ ... })."
+		strings.Join(ids, ", ") + more + "." + call
+}
+
+// extras says what a server has that is no tool. The tools of a trusted one
+// are found elsewhere.
+func (s *mcpServer) extras() string {
+	switch {
+	case s.hasResources() && s.hasPrompts():
+		return "resources and prompts only"
+	case s.hasPrompts():
+		return "prompts only"
+	default:
+		return "resources only"
+	}
 }
 
 // oneLine makes a text of at most n bytes without line ends or other

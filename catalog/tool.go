@@ -53,7 +53,9 @@ type Tool struct {
 	Label       string
 	Description string
 	// Parameters is the JSON Schema of the input, OutputSchema that of the
-	// details of a result. Neither is trusted to be valid.
+	// details of a result. Neither is trusted to be valid. Output hints need a
+	// closed OutputSchema ("additionalProperties": false at each object):
+	// else a result may hold anything, and the hint is `?`.
 	Parameters   json.RawMessage
 	OutputSchema json.RawMessage
 	Kind         Kind
