@@ -87,7 +87,8 @@ type PoolConfig struct {
 
 // EngineConfig says where the worker program and the engine are.
 type EngineConfig struct {
-	// Worker is the path of the vmworker program. Required.
+	// Worker is the path of the vmworker program. Default: vmworker beside
+	// this program, else the first in PATH.
 	Worker string
 	// Path is an engine file to use instead of the one built into the worker.
 	Path string

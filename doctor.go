@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/cellblock-dev/cellblock/jail"
 	"github.com/cellblock-dev/cellblock/pool"
@@ -21,6 +20,7 @@ const (
 	WallWaived   WallStatus = "waived"        // not there, and the operator said it may be missing
 	WallAbsent   WallStatus = "not available" // not there, waived by itself on this machine
 	WallMissing  WallStatus = "missing"       // not there, so nothing starts
+	WallFalls    WallStatus = "falls with"    // not there because another wall, With, is not
 	WallUnknown  WallStatus = "not reached"   // the start ended before it
 )
 
@@ -28,15 +28,16 @@ const (
 type WallReport struct {
 	Wall   jail.Wall  `json:"wall"`
 	Status WallStatus `json:"status"`
+	// With is the wall that this one falls with.
+	With jail.Wall `json:"with,omitempty"`
 	// Keeps says what the wall keeps away, How how it was verified or what
 	// was in the way.
 	Keeps string `json:"keeps"`
 	How   string `json:"how"`
-	// Remedy, Waiver and Cost are set when the wall is missing: what would
-	// help, the line of the configuration that goes without it, what that
-	// costs. Waiver is empty for a wall that stands in every jail.
+	// Remedy and Cost are set when the wall is missing: what would help, and
+	// what it costs to go without. Cost is empty for a wall that stands in
+	// every jail. Report.Waive says how to go without all that are missing.
 	Remedy string `json:"remedy,omitempty"`
-	Waiver string `json:"waiver,omitempty"`
 	Cost   string `json:"cost,omitempty"`
 }
 
@@ -127,36 +128,49 @@ func tabulate(wanted jail.Policy, missing map[jail.Wall]*jail.WallError, states 
 	for _, w := range walls {
 		line := WallReport{Wall: w, Status: WallUnknown, Keeps: w.Keeps()}
 		for _, s := range states {
-			if s.Wall != w {
-				continue
-			}
-			line.How = s.Detail
-			switch {
-			case s.Up:
-				line.Status = WallStanding
-			case wanted.Waived(w):
-				line.Status = WallWaived
-			default:
-				line.Status = WallAbsent
+			if s.Wall == w {
+				line.How = s.Detail
+				line.Status, line.With = judge(wanted, missing, s)
 			}
 		}
 		if m := missing[w]; m != nil {
-			line.Status, line.How = WallMissing, m.Err.Error()
+			line.Status, line.With, line.How = WallMissing, "", m.Err.Error()
 			line.Remedy, line.Cost = m.Remedy(), w.Cost()
-			if m.Waiver() != "" {
-				line.Waiver = waiveLine(append(slices.Clone(wanted.Waive), w))
-			}
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// waiveLine is the line of the configuration for a list of waived walls.
-func waiveLine(walls []jail.Wall) string {
-	quoted := make([]string, len(walls))
-	for i, w := range walls {
-		quoted[i] = fmt.Sprintf("%q", w)
+// judge says what the state of a wall means, and which wall it falls with.
+func judge(wanted jail.Policy, missing map[jail.Wall]*jail.WallError, s jail.State) (WallStatus, jail.Wall) {
+	if s.Up {
+		return WallStanding, ""
 	}
-	return "jail: { waive: [" + strings.Join(quoted, ", ") + "] }"
+	for _, other := range jail.Walls() {
+		gone := missing[other] != nil || slices.Contains(wanted.Waive, other)
+		if gone && other != s.Wall && (jail.Policy{Waive: []jail.Wall{other}}).Waived(s.Wall) {
+			return WallFalls, other
+		}
+	}
+	if wanted.Waived(s.Wall) {
+		return WallWaived, ""
+	}
+	return WallAbsent, ""
 }
+
+// MissingWall says which wall a failed start lacked, what would help and what
+// it costs to go without; ok is false for another cause.
+func MissingWall(err error) (report WallReport, ok bool) {
+	m := missingWall(err)
+	if m == nil {
+		return WallReport{}, false
+	}
+	return WallReport{
+		Wall: m.Wall, Status: WallMissing, Keeps: m.Wall.Keeps(), How: m.Err.Error(), Remedy: m.Remedy(), Cost: m.Wall.Cost(),
+	}, true
+}
+
+// FindWorker is the path of the vmworker program as [EngineConfig] takes it:
+// the one that is set, else beside this program, else the first in PATH.
+func FindWorker(set string) (string, error) { return pool.FindWorker(set) }
