@@ -1,6 +1,30 @@
 package config
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// FileError says which file cannot be read.
+type FileError struct {
+	File string
+	Err  error
+}
+
+func (e *FileError) Error() string {
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return e.File + ": no such file"
+	}
+	cause := e.Err
+	if p, ok := errors.AsType[*fs.PathError](cause); ok {
+		cause = p.Err // the path is there already
+	}
+	return fmt.Sprintf("%s: %v", e.File, cause)
+}
+
+func (e *FileError) Unwrap() error { return e.Err }
 
 // ValueError says which value of a file cannot be used.
 type ValueError struct {
@@ -11,7 +35,7 @@ type ValueError struct {
 }
 
 func (e *ValueError) Error() string {
-	return fmt.Sprintf("%s:%s: %s: %s", e.File, e.At, e.Key, e.Text)
+	return located(e.File, e.At, e.Key, e.Text)
 }
 
 // Notice names a value that was not taken as it was written: unknown, moved
@@ -23,9 +47,21 @@ type Notice struct {
 	Text string
 }
 
-func (n Notice) String() string {
-	if n.At.Line == 0 { // not of a file
-		return fmt.Sprintf("%s: %s: %s", n.File, n.Key, n.Text)
+func (n Notice) String() string { return located(n.File, n.At, n.Key, n.Text) }
+
+// located puts the parts that there are in front of a text: a flag has no
+// line, a whole file no key, a default no file.
+func located(file string, at Pos, key, text string) string {
+	var b strings.Builder
+	if file != "" {
+		b.WriteString(file)
+		if at.Line > 0 {
+			b.WriteString(":" + at.String())
+		}
+		b.WriteString(": ")
 	}
-	return fmt.Sprintf("%s:%s: %s: %s", n.File, n.At, n.Key, n.Text)
+	if key != "" {
+		b.WriteString(key + ": ")
+	}
+	return b.String() + text
 }

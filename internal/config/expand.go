@@ -1,13 +1,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
 // expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in every string of
 // the tree, in place. $${ stands for a plain ${. The values that came out of
-// the environment are returned, so that logs can mask them.
+// the environment are returned, so that logs can mask them. A string that
+// cannot be expanded stays as it is; the error joins all of them.
 func expand(file string, root *Node, lookup func(string) (string, bool)) ([]string, error) {
 	e := &expander{file: file, lookup: lookup}
 	err := e.walk(root, "")
@@ -21,26 +23,25 @@ type expander struct {
 }
 
 func (e *expander) walk(n *Node, path string) error {
+	var errs []error
 	switch n.Kind {
 	case String:
 		text, err := e.text(n, path)
+		if err != nil {
+			return err
+		}
 		n.Text = text
-		return err
 	case List:
 		for i, v := range n.Items {
-			if err := e.walk(v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
-				return err
-			}
+			errs = append(errs, e.walk(v, fmt.Sprintf("%s[%d]", path, i)))
 		}
 	case Object:
 		for i := range n.Members {
-			if err := e.walk(n.Members[i].Value, join(path, n.Members[i].Key)); err != nil {
-				return err
-			}
+			errs = append(errs, e.walk(n.Members[i].Value, join(path, n.Members[i].Key)))
 		}
 	default:
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func join(path, key string) string {

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +21,11 @@ import (
 
 // File is what one or more files say. A field that no file sets is zero.
 type File struct {
-	// Path is the file that was read last, for messages.
+	// Path is the file that was read last: relative paths start in its
+	// folder.
 	Path string
+	// Files are the files that were read, as they were named.
+	Files []string
 	// Notices name every value that was not taken as it is written, in the
 	// order of the files.
 	Notices []Notice
@@ -46,8 +48,9 @@ type File struct {
 	// trusted servers.
 	StateDir string
 
+	name   string // the file that is being read, for messages
 	lookup func(string) (string, bool)
-	places map[string]place // where each setting of code mode comes from
+	places map[string]place // where settings of code mode and files of the engine come from
 }
 
 // place is where a value stands.
@@ -112,14 +115,15 @@ func New(lookup func(string) (string, bool)) *File {
 }
 
 // Read reads a configuration file over what the File holds. The error is a
-// *SyntaxError, one or more joined *ValueError, or of the file system.
+// *FileError, a *SyntaxError, or all *ValueErrors of the file, joined.
 func (f *File) Read(name string) error {
 	root, err := f.load(name)
-	if err != nil {
+	if root == nil {
 		return err
 	}
 	s := f.open(root, "")
 	err = errors.Join(
+		err,
 		f.readTools(s.object("tools")),
 		f.readAgents(s.object("agents")),
 		f.readServers(s.get("mcpServers"), "mcpServers"),
@@ -145,47 +149,47 @@ func (f *File) Read(name string) error {
 // mcpServers or, in one of them, servers. Everything else in it is theirs.
 func (f *File) ReadServers(name string) error {
 	root, err := f.load(name)
-	if err != nil {
+	if root == nil {
 		return err
 	}
 	if root.Kind != Object {
-		return &ValueError{File: name, At: root.At, Key: "mcpServers", Text: "the file must hold an object"}
+		return &ValueError{File: name, At: root.At, Text: "the file must hold an object"}
 	}
 	found := false
 	for _, key := range []string{"mcpServers", "servers"} {
 		if n := root.Get(key); n != nil {
 			found = true
-			if err := f.readServers(n, key); err != nil {
-				return err
-			}
+			err = errors.Join(err, f.readServers(n, key))
 		}
 	}
-	if !found {
+	if err == nil && !found {
 		return &ValueError{File: name, At: root.At, Key: "mcpServers", Text: "is missing (servers, as in VS Code, would do as well)"}
 	}
-	return nil
+	return err
 }
 
+// load reads and expands one file. The tree is nil when there is none.
 func (f *File) load(name string) (*Node, error) {
 	full, err := filepath.Abs(name)
 	if err != nil {
-		return nil, fmt.Errorf("configuration file: %w", err)
+		return nil, &FileError{File: name, Err: err}
 	}
 	info, err := os.Stat(full)
 	if err == nil && info.IsDir() {
-		err = &fs.PathError{Op: "read", Path: full, Err: errors.New("it is a folder")}
+		err = errors.New("it is a folder")
 	}
 	if err == nil && info.Size() > MaxFileBytes {
-		err = &SyntaxError{File: name, At: Pos{1, 1}, Text: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}
+		return nil, &SyntaxError{File: name, At: Pos{1, 1}, Text: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(full) //nolint:gosec // the operator names the file
 	}
 	if err != nil {
-		return nil, err
+		return nil, &FileError{File: name, Err: err}
 	}
-	text, err := os.ReadFile(full) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, err
-	}
-	f.Path = full
+	f.Path, f.name = full, name
+	f.Files = append(f.Files, name)
 	root, err := Parse(name, text)
 	if err != nil {
 		return nil, err
@@ -198,9 +202,9 @@ func (f *File) load(name string) (*Node, error) {
 func (f *File) readTools(s *section) error {
 	if n := s.get("codeMode"); n != nil {
 		f.CodeMode = n.JSON()
-		f.places["codeMode"] = place{f.Path, n.At}
+		f.places["codeMode"] = place{f.name, n.At}
 		for i := range n.Members {
-			f.places[n.Members[i].Key] = place{f.Path, n.Members[i].At}
+			f.places[n.Members[i].Key] = place{f.name, n.Members[i].At}
 		}
 	} else if s.node.Get("codeMode") != nil {
 		f.CodeMode = json.RawMessage("null")
@@ -236,7 +240,7 @@ func (f *File) readAgents(s *section) error {
 		tools := a.object("tools")
 		if n := tools.get("codeMode"); n != nil {
 			f.Agents[id] = n.JSON()
-			f.places[id+" agent"] = place{f.Path, n.At}
+			f.places[id+" agent"] = place{f.name, n.At}
 		}
 		errs = append(errs, tools.end(), a.end())
 	}
@@ -247,6 +251,7 @@ func (f *File) readEngine(s *section) error {
 	for key, to := range map[string]*string{"path": &f.Engine.Path, "cacheDir": &f.Engine.CacheDir, "worker": &f.Engine.Worker} {
 		if v := s.str(key, ""); v != "" {
 			*to = f.path(v)
+			f.places["engine."+key] = place{f.name, s.node.Get(key).At}
 		}
 	}
 	return s.end()
@@ -259,7 +264,7 @@ func (f *File) readJail(s *section) error {
 			f.Jail.Waive = append(f.Jail.Waive, jail.Wall(w))
 		}
 		if err := (jail.Policy{Waive: f.Jail.Waive}).Validate(); err != nil {
-			s.fail(s.node.Get("waive"), "jail.waive", err.Error())
+			s.fail(s.node.Get("waive"), "jail.waive", waiveText(err))
 		}
 	}
 	if n := s.kind("slotUids", List); n != nil {

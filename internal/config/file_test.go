@@ -97,6 +97,8 @@ func TestNotices(t *testing.T) {
 		`{pool: {Max: 3}}`:                                  `pool.Max: is not known and has no effect ("max" is)`,
 		`{mcpServers: {s: {command: 'x', magic: 1}}}`:       `mcpServers.s.magic: is not known`,
 		`{mcpServers: {s: {type: 'sse', url: 'http://h'}}}`: `mcpServers.s.type: the old SSE transport is not supported; the server is left out`,
+		`{pool: {maxQeue: 3}}`:                              `pool.maxQeue: is not known and has no effect ("maxQueue" is)`,
+		`{mcpServer: {}}`:                                   `mcpServer: is not known and has no effect ("mcpServers" is)`,
 		`{listen: ':1'}`:                                    `listen: has no effect in this version`,
 		`{agents: {list: [{id: 'a', magic: 1}]}}`:           `agents.list[0].magic: is not known`,
 	} {
@@ -135,6 +137,9 @@ func TestErrorsNameFileAndKey(t *testing.T) {
 		`{mcpServers: {s: {command: 'x', args: ['a', '${NO}']}}}`: `mcpServers.s.args[1]: the environment has no NO`,
 		`{engine: {path: '${input:x}'}}`:                          `engine.path: ${input:x} is not understood`,
 		`{engine: {path: '${A'}}`:                                 `engine.path: a ${ without its }`,
+		`{mcpServers: {s: {url: 'file:///x'}}}`:                   `mcpServers.s: the url "file:///x" is no http`,
+		`{mcpServers: {s: {url: 'not a url'}}}`:                   `is no http or https address`,
+		`{mcpServers: {s: {command: 'x', enabled: 'no'}}}`:        `mcpServers.s.enabled: must be true or false`,
 		`{log: {level: 'loud'}}`:                                  `log.level: "loud" is none of`,
 		`{agents: {list: [{}]}}`:                                  `agents.list[0]: needs an id`,
 		`[]`:                                                      `must be an object, not a list`,
@@ -147,11 +152,55 @@ func TestErrorsNameFileAndKey(t *testing.T) {
 		}
 	}
 	f := New(env(nil))
-	if err := f.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	none := filepath.Join(t.TempDir(), "none")
+	if err := f.Read(none); !errors.Is(err, os.ErrNotExist) || err.Error() != none+": no such file" {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := f.Read(t.TempDir()); err == nil {
 		t.Error("a folder was read")
+	}
+}
+
+// TestAllErrorsOfAFile says that one error hides no other, an unset variable
+// least of all.
+func TestAllErrorsOfAFile(t *testing.T) {
+	t.Parallel()
+	name := write(t, `{mcpServers: {a: {command: '${NOPE}'}, b: {url: '${NO}'}, c: {}}, pool: {max: '5'}, pol: 1}`)
+	f := New(env(nil))
+	err := f.Read(name)
+	if err == nil || len(f.Notices) != 1 {
+		t.Fatalf("%v, notices %v", err, f.Notices)
+	}
+	for _, want := range []string{"no NOPE", "no NO ", "mcpServers.c: needs", "pool.max: must"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+	if n := strings.Count(err.Error(), name); n != 4 {
+		t.Errorf("%d errors name the file: %v", n, err)
+	}
+}
+
+func TestObstacles(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{}`:                                     "",
+		`{tools: {codeMode: {enabled: false}}}`:  "",
+		`{tools: {codeMode: {timeoutMs: 500}}}`:  "",
+		`{tools: {codeMode: {enabled: 'yes'}}}`:  ":1:21: tools.codeMode: enabled is neither",
+		`{tools: {codeMode: 'on'}}`:              ":1:20: tools.codeMode: enabled is neither",
+		`{engine: {path: '/no/such.wasm'}}`:      ":1:17: engine.path: /no/such.wasm is no file",
+		`{engine: {worker: '/', path: '/none'}}`: "engine.worker: / is no file",
+	} {
+		f := New(env(nil))
+		if err := f.Read(write(t, text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		err := f.Obstacles()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
 
@@ -220,8 +269,30 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s with %q = %s, want %s", c.file, c.sets, f.CodeMode, c.want)
 		}
 	}
-	if err := New(env(nil)).Set("timeoutMs"); err == nil {
-		t.Error("a setting without a value was taken")
+	for set, want := range map[string]string{
+		"timeoutMs":           "no setting=value",
+		"timeotMs=5":          `--set: timeotMs: is no setting of code mode ("timeoutMs" is)`,
+		"magic=1":             `--set: magic: is no setting of code mode`,
+		"timeoutMs=soon":      `--set: timeoutMs: "soon" is no integer above 0`,
+		"timeoutMs=0":         `is no integer above 0`,
+		"timeoutMs=1.5":       `is no integer above 0`,
+		"languages=python":    `is no list`,
+		`languages=["cobol"]`: `is no language`,
+		"outputOverflow=cut":  `is neither "fail" nor "truncate"`,
+		"mode=both":           `is always "only"`,
+		"enabled=maybe":       `is no boolean`,
+	} {
+		if err := New(env(nil)).Set(set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want %q", set, err, want)
+		}
+	}
+	// Out of range: moved, with a notice.
+	f := New(env(nil))
+	if err := f.Set("timeoutMs=5"); err != nil {
+		t.Error(err)
+	}
+	if cfg, notices := f.Supervisor(slog.New(slog.DiscardHandler)); cfg.CodeMode.TimeoutMs != 100 || len(notices) != 1 || !strings.HasPrefix(notices[0].String(), "--set: tools.codeMode.timeoutMs: ") {
+		t.Errorf("timeoutMs = %d, %v", cfg.CodeMode.TimeoutMs, notices)
 	}
 }
 

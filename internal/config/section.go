@@ -32,11 +32,11 @@ func (f *File) open(node *Node, path string) *section {
 }
 
 func (s *section) fail(n *Node, path, text string) {
-	s.errs = append(s.errs, &ValueError{File: s.f.Path, At: n.At, Key: path, Text: text})
+	s.errs = append(s.errs, &ValueError{File: s.f.name, At: n.At, Key: path, Text: text})
 }
 
 func (s *section) notice(n *Node, key, text string) {
-	s.f.Notices = append(s.f.Notices, Notice{File: s.f.Path, At: n.At, Key: join(s.path, key), Text: text})
+	s.f.Notices = append(s.f.Notices, Notice{File: s.f.name, At: n.At, Key: join(s.path, key), Text: text})
 }
 
 // get returns the value of a key, nil when it is absent or null.
@@ -184,7 +184,7 @@ func (s *section) end() error {
 			m := &s.node.Members[i]
 			if !slices.Contains(s.asked, m.Key) {
 				s.f.Notices = append(s.f.Notices, Notice{
-					File: s.f.Path, At: m.At, Key: join(s.path, m.Key),
+					File: s.f.name, At: m.At, Key: join(s.path, m.Key),
 					Text: "is not known and has no effect" + s.nearest(m.Key),
 				})
 			}
@@ -193,12 +193,10 @@ func (s *section) end() error {
 	return errors.Join(s.errs...)
 }
 
-// nearest suggests the known key that differs only in case.
+// nearest suggests the known key that was probably meant.
 func (s *section) nearest(key string) string {
-	for _, k := range s.asked {
-		if strings.EqualFold(k, key) {
-			return fmt.Sprintf(" (%q is)", k)
-		}
+	if k := closest(key, s.asked); k != "" {
+		return fmt.Sprintf(" (%q is)", k)
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -119,8 +120,20 @@ func (f *File) checkServer(s *section, n *Node, server *upstream.Server) (skip b
 		s.fail(n, s.path, "needs a command or a url")
 	case server.Command != "" && server.URL != "":
 		s.fail(n, s.path, "has both a command and a url")
+	case server.URL != "" && !webAddress(server.URL):
+		s.fail(n, s.path, fmt.Sprintf("the url %q is no http or https address", server.URL))
 	}
 	return false
+}
+
+// webAddress says whether a text is an address that can be connected to. One
+// with a variable that is not set has its own error.
+func webAddress(text string) bool {
+	if strings.Contains(text, "${") {
+		return true
+	}
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // path takes a relative path of the file from the file's own folder. A leading
