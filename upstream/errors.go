@@ -14,6 +14,9 @@ var (
 	ErrClosed = errors.New("upstream is closed")
 	// ErrUnknownServer is returned for a name that is not configured.
 	ErrUnknownServer = errors.New("unknown MCP server")
+	// ErrStarting is the reason of a server that needs more time than Ready
+	// had.
+	ErrStarting = errors.New("is still starting")
 )
 
 // errLineTooLong is the fault of a server.

@@ -199,9 +199,6 @@ func (u *Upstream) Ready(ctx context.Context, wait time.Duration) []Missing {
 	return missing
 }
 
-// errStarting is the reason of a server that needs more time.
-var errStarting = errors.New("is still starting")
-
 // settled waits until the first start of the server has ended one way or the
 // other; it returns nil when the server is ready.
 func (s *server) settled(ctx context.Context) error {
@@ -217,7 +214,7 @@ func (s *server) settled(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errStarting
+			return ErrStarting
 		case <-moved:
 		}
 	}

@@ -359,7 +359,7 @@ func TestReadyDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	u, _ := start(t, Config{Servers: map[string]Server{"silent": self(t, "silent")}})
 	missing := u.Ready(t.Context(), 10*time.Millisecond)
-	if len(missing) != 1 || !errors.Is(missing[0].Reason, errStarting) {
+	if len(missing) != 1 || !errors.Is(missing[0].Reason, ErrStarting) {
 		t.Errorf("missing = %v", missing)
 	}
 }
