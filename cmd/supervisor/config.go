@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cellblock-dev/cellblock"
+	"github.com/cellblock-dev/cellblock/internal/config"
 	"github.com/cellblock-dev/cellblock/upstream"
 )
 
@@ -13,8 +17,8 @@ func (a *app) configCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use: "check [FILE]", Short: "Check a configuration without starting anything",
 		Long: `check reads the configuration and names every value that was replaced, moved into
-its range, or is not known. The exit code is 0 when the configuration can be
-used and 2 when it cannot.`,
+its range, or is not known, and everything that cannot be used. The exit code is
+0 when the configuration can be used and 2 when it cannot.`,
 		Example: "  supervisor config check cellblock.json5",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -32,7 +36,7 @@ back until the next trust.`,
 		Example: "  supervisor config trust github --config cellblock.json5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withServers(cmd.Context(), func(u *upstream.Upstream) error {
+			return a.withServers(cmd.Context(), func(_ *settings, u *upstream.Upstream, _ int) error {
 				held, err := u.Confirm(cmd.Context(), args[0])
 				if err != nil {
 					return failed(err)
@@ -47,37 +51,80 @@ back until the next trust.`,
 	return group("config", "Check the configuration", check, trust)
 }
 
+// checkConfig prints everything that there is to say of the configuration, in
+// the order of its files, and then whether it can be used.
 func (a *app) checkConfig() error {
 	f, err := a.read()
-	for _, n := range f.Notices {
-		if err := a.printLine(n.String()); err != nil {
-			return err
+	wrong := parts(err)
+	wrong = append(wrong, parts(f.Obstacles())...)
+	_, err = a.logger(f, "error")
+	wrong = append(wrong, parts(err)...)
+	cfg, notices := f.Supervisor(slog.New(slog.DiscardHandler))
+	notices = append(f.Notices, notices...)
+	if len(wrong) == 0 {
+		worker, _ := cellblock.FindWorker(f.Engine.Worker)
+		if worker == "" {
+			worker = "vmworker" // only to check the rest
 		}
+		_, err := upstream.New(f.Upstream(worker, nil))
+		wrong = append(wrong, parts(err)...)
 	}
-	if err != nil {
-		return usage(err)
-	}
-	log, err := a.logger(f, "error")
-	if err != nil {
-		return usage(err)
-	}
-	cfg, notices := f.Supervisor(log)
+	lines := []string{a.filesRead(f)}
 	for _, n := range notices {
-		if err := a.printLine(n.String()); err != nil {
-			return err
-		}
+		lines = append(lines, n.String())
 	}
-	worker := findWorker(f)
-	if worker == "" {
-		worker = workerName // only to check the rest
+	for _, e := range wrong {
+		lines = append(lines, e.Error())
 	}
-	if _, err := upstream.New(f.Upstream(worker, log)); err != nil {
-		return usage(err)
-	}
-	state := "on"
+	state, changed := "on", count(len(notices), "value")+" changed or unknown"
 	if !cfg.CodeMode.Enabled {
 		state = "off"
 	}
-	return a.printLine(fmt.Sprintf("usable: code mode is %s, %d MCP servers, %d values changed or unknown",
-		state, len(f.Servers), len(f.Notices)+len(notices)))
+	if len(wrong) > 0 {
+		lines = append(lines, "not usable: "+count(len(wrong), "error")+", "+changed)
+	} else {
+		lines = append(lines, fmt.Sprintf("usable: code mode is %s, %s, %s", state, count(len(f.Servers), "MCP server"), changed))
+	}
+	if err := a.printLine(strings.Join(lines, "\n")); err != nil {
+		return failed(err)
+	}
+	if len(wrong) > 0 {
+		return &exitError{code: exitUsage}
+	}
+	return nil
+}
+
+// filesRead says what was looked at.
+func (a *app) filesRead(f *config.File) string {
+	if len(f.Files) == 0 {
+		return "no file read; the configuration would be " + a.configName()
+	}
+	return "read " + strings.Join(f.Files, ", ")
+}
+
+// parts takes joined errors apart.
+func parts(err error) []error {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		joined, ok := e.(interface{ Unwrap() []error }) //nolint:errorlint // each layer is looked at
+		if !ok {
+			continue
+		}
+		var all []error
+		for _, one := range joined.Unwrap() {
+			all = append(all, parts(one)...)
+		}
+		return all
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -40,7 +40,7 @@ into the cache folder, where a worker that was built without one finds it.`,
 func (a *app) engineDir() (string, error) {
 	f, err := a.read()
 	if err != nil {
-		return "", usage(err)
+		return "", err
 	}
 	dir := f.Engine.CacheDir
 	if dir == "" {

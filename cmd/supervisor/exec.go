@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,14 +47,14 @@ ends, each time in whatever worker is free, unless --no-wait is given.`,
 			f.hasCode = cmd.Flags().Changed("eval")
 			in, err := a.program(&f, args)
 			if err != nil {
-				return usage(err)
+				return misuse(err)
 			}
 			return a.exec(cmd.Context(), &f, in)
 		},
 	}
 	c.Flags().StringVarP(&f.code, "eval", "e", "", "the program itself")
 	c.Flags().StringVar(&f.language, "language", "", "javascript or typescript (default: by the name of the file, else javascript)")
-	c.Flags().BoolVar(&f.restartSafe, "restart-safe", false, "forbid everything that must not happen twice")
+	c.Flags().BoolVar(&f.restartSafe, "restart-safe", false, "refuse calls of tools that are not marked as safe to repeat, so that the cell may be run again after a restart")
 	c.Flags().BoolVar(&f.noWait, "no-wait", false, "leave a suspended cell waiting: it ends with this command (exit code 5)")
 	c.Flags().BoolVar(&f.json, "json", false, "print the whole result as one line of JSON")
 	return c
@@ -63,6 +64,8 @@ ends, each time in whatever worker is free, unless --no-wait is given.`,
 func (a *app) program(f *execFlags, args []string) (cellblock.ExecInput, error) {
 	in := cellblock.ExecInput{CallID: "exec", Language: f.language, ForceRestartSafe: f.restartSafe}
 	switch {
+	case !slices.Contains([]string{"", "javascript", "typescript"}, f.language):
+		return in, fmt.Errorf("--language: %q is neither javascript nor typescript", f.language)
 	case f.hasCode && len(args) > 0:
 		return in, errors.New("give either a file or -e, not both")
 	case f.hasCode:
@@ -105,12 +108,11 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 	if err := h.up.Start(ctx); err != nil {
 		return a.noHost(unavailable(err), f.json)
 	}
-	if err := h.sup.Start(ctx); err != nil && ctx.Err() == nil {
-		// The result says so once more, in its own words; this is the remedy.
-		_, _ = fmt.Fprintln(a.errs, "supervisor:", explain(err))
+	if err := h.sup.Start(ctx); err != nil && ctx.Err() == nil && h.cfg.CodeMode.Enabled {
+		return a.noHost(unavailable(err), f.json)
 	}
 	deadline := time.Duration(h.cfg.CodeMode.TimeoutMs) * time.Millisecond
-	h.await(ctx, min(h.up.StartTimeout(), deadline/2))
+	h.awaitBriefly(ctx, deadline/2)
 	run, err := h.newRun()
 	if err != nil {
 		return err
@@ -120,10 +122,10 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 	if err := a.print(result, f.json); err != nil {
 		return failed(fmt.Errorf("print the result: %w", err))
 	}
+	if !h.cfg.CodeMode.Enabled {
+		return usage(fmt.Errorf("tools.codeMode.enabled is not true in %s; --set enabled=true turns it on", h.config))
+	}
 	if code := exitOf(result); code != exitCompleted {
-		if !h.cfg.CodeMode.Enabled {
-			code = exitUsage
-		}
 		return &exitError{code: code}
 	}
 	return nil
@@ -132,10 +134,14 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 // noHost tells of a start that failed before there could be a run. A reader of
 // JSON gets a result all the same.
 func (a *app) noHost(err error, asJSON bool) error {
-	if !asJSON || exitCode(err) != exitUnavailable {
+	if exitCode(err) != exitUnavailable {
 		return err
 	}
-	return errors.Join(err, a.printJSON(cellblock.Result{
+	told := unavailable(errors.New(explain(err)))
+	if !asJSON {
+		return told
+	}
+	return errors.Join(told, a.printJSON(cellblock.Result{
 		Status: cellblock.StatusFailed, Code: cellblock.CodeRuntimeUnavailable, Detail: cellblock.DetailInvalidConfig,
 		Error: "code mode runtime is unavailable: " + err.Error(),
 	}))
@@ -197,6 +203,12 @@ func (a *app) print(r cellblock.Result, asJSON bool) error {
 	}
 	for _, item := range r.Output {
 		if err := a.printLine(outputText(item)); err != nil {
+			return err
+		}
+	}
+	if r.Truncated {
+		note := fmt.Sprintf("supervisor: output or value was cut, %d bytes are missing (maxOutputBytes)", r.OmittedBytes)
+		if _, err := fmt.Fprintln(a.errs, a.paint(a.errs, amber, note)); err != nil {
 			return err
 		}
 	}

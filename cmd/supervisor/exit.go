@@ -31,6 +31,13 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// misuse is a wrong command line: whoever typed it may want the help.
+func misuse(err error) error { return usage(misuseError{err}) }
+
+type misuseError struct{ error }
+
+func (e misuseError) Unwrap() error { return e.error }
+
 func usage(err error) error       { return &exitError{exitUsage, err} }
 func unavailable(err error) error { return &exitError{exitUnavailable, err} }
 func failed(err error) error      { return &exitError{exitFailed, err} }

@@ -84,6 +84,22 @@ func (h *host) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
+// awaitBriefly waits for servers at most as long as a cell can spare.
+func (h *host) awaitBriefly(ctx context.Context, spare time.Duration) {
+	wait := min(h.up.StartTimeout(), spare)
+	for _, m := range h.up.Ready(ctx, wait) {
+		attrs := []any{"server", m.Server, "reason", m.Reason}
+		if set := h.file.Servers[m.Server].StartTimeout; errors.Is(m.Reason, upstream.ErrStarting) && wait == spare {
+			if set == 0 {
+				set = upstream.DefaultStartTimeout
+			}
+			attrs = append(attrs, "waited", wait, "startTimeoutMs", set.Milliseconds(),
+				"remedy", fmt.Sprintf("--set timeoutMs=%d: half of it is for the start of servers", 2*set.Milliseconds()))
+		}
+		h.logs.Warn("going on without an MCP server", attrs...)
+	}
+}
+
 // newRun is the agent run of one command.
 func (h *host) newRun() (*cellblock.Run, error) {
 	id := rand.Text()

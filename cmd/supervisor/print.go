@@ -3,10 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/cellblock-dev/cellblock"
 )
 
 // The colours; used on a terminal only.
@@ -70,19 +71,15 @@ func size(n int64) string {
 // explain is an error with what would help.
 func explain(err error) string {
 	text := err.Error()
-	// A wall of the jail, by what it knows.
-	type wallError interface {
-		error
-		Remedy() string
-		Waiver() string
+	w, ok := cellblock.MissingWall(err)
+	if !ok {
+		return text
 	}
-	if wall, ok := errors.AsType[wallError](err); ok {
-		if r := wall.Remedy(); r != "" {
-			text += "\n  what helps: " + r
-		}
-		if w := wall.Waiver(); w != "" {
-			text += "\n  or go without it: " + w
-		}
+	if w.Remedy != "" {
+		text += "\n  what helps: " + w.Remedy
+	}
+	if w.Cost != "" {
+		text += fmt.Sprintf("\n  or go without it: --waive %s (costs: %s)", w.Wall, w.Cost)
 	}
 	return text + "\n  `supervisor doctor` shows every wall"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -13,11 +14,21 @@ import (
 func (a *app) run(ctx context.Context, args []string) int {
 	cmd := a.command() //nolint:contextcheck // the nested calls of a suspended cell live longer than the call that made them
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	ran, err := cmd.ExecuteContextC(ctx)
 	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintln(a.errs, "supervisor:", err)
+		_, _ = fmt.Fprintf(a.errs, "supervisor: %v%s\n", err, helpFor(ran, err))
 	}
 	return exitCode(err)
+}
+
+// helpFor says where the help is after a wrong command line: one that the
+// parser refused or that a command did.
+func helpFor(cmd *cobra.Command, err error) string {
+	_, ours := errors.AsType[*exitError](err)
+	if _, wrong := errors.AsType[misuseError](err); ours && !wrong {
+		return ""
+	}
+	return "; see " + cmd.CommandPath() + " --help"
 }
 
 func (a *app) command() *cobra.Command {
@@ -34,15 +45,22 @@ Exit codes: 0 completed, 1 the cell failed, 2 usage or configuration,
   supervisor serve --stdio --mcp-config ~/.mcp.json
   supervisor doctor`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version: version(),
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return noCommand(cmd, args[0])
+		},
 	}
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.CompletionOptions.DisableDefaultCmd = true
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configFile, "config", "", "configuration file, JSON5 (default: cellblock/config.json5 in the user's configuration folder, if it is there)")
+	flags.StringVar(&a.configFile, "config", "", "configuration file, JSON5 (default: $XDG_CONFIG_HOME/cellblock/config.json5, else ~/.config/cellblock/config.json5, if it is there)")
 	flags.StringArrayVar(&a.mcpConfigs, "mcp-config", nil, "file with mcpServers as MCP clients have it (repeatable)")
 	flags.StringVar(&a.cacheDir, "cache-dir", "", "folder for prepared engine files (default: the user's cache folder)")
 	flags.StringArrayVar(&a.sets, "set", nil, "one setting of tools.codeMode, such as timeoutMs=500 (repeatable)")
@@ -69,11 +87,23 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Example: children[0].Example, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(errors.New(cmd.CommandPath() + " needs a command; see --help"))
+				return misuse(errors.New(cmd.CommandPath() + " needs a command"))
 			}
-			return usage(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]))
+			return noCommand(cmd, args[0])
 		},
 	}
 	c.AddCommand(children...)
 	return c
+}
+
+// noCommand says that there is no such command, and which may be meant.
+func noCommand(cmd *cobra.Command, name string) error {
+	text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), name)
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if like := cmd.SuggestionsFor(name); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, ", ") + "?"
+	}
+	return misuse(errors.New(text))
 }

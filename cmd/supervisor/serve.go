@@ -25,7 +25,7 @@ In the configuration of an MCP client:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !stdio {
-				return usage(errors.New("serve needs --stdio"))
+				return misuse(errors.New("serve needs --stdio"))
 			}
 			return a.serve(cmd.Context())
 		},

@@ -9,30 +9,35 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/internal/config"
 )
 
-// workerName is the program that holds the roles of the jail.
-const workerName = "vmworker"
+// configName is the name of the configuration file in our folder.
+const configName = "config.json5"
 
 // settings are the files and flags of one invocation.
 type settings struct {
 	file   *config.File
+	config string // the configuration file, or where it would be
 	log    *slog.Logger
 	worker string // path of vmworker; empty when it was not found
+	// noWorker says why it was not found.
+	noWorker error
 }
 
 // load reads the configuration. Every notice goes to the log.
 func (a *app) load(standardLevel string) (*settings, error) {
 	f, err := a.read()
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
 	log, err := a.logger(f, standardLevel)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
-	s := &settings{file: f, log: log, worker: findWorker(f)}
+	s := &settings{file: f, config: a.configName(), log: log}
+	s.worker, s.noWorker = cellblock.FindWorker(f.Engine.Worker)
 	s.tell(f.Notices)
 	return s, nil
 }
@@ -44,31 +49,23 @@ func (s *settings) tell(notices []config.Notice) {
 	}
 }
 
-// read reads the files and lays the flags over them.
+// read reads the files and lays the flags over them. The error is a usage
+// error that joins all that is wrong.
 func (a *app) read() (*config.File, error) {
 	f := config.New(a.lookup)
-	name := a.configFile
-	if name == "" {
-		name = a.standardConfig()
-	}
-	if name != "" {
-		if err := f.Read(name); err != nil {
-			return f, err
-		}
+	var errs, flags []error
+	if a.configFile != "" {
+		errs = append(errs, fileError("--config", f.Read(a.configFile)))
+	} else if name := a.standardConfig(); name != "" {
+		errs = append(errs, f.Read(name))
 	}
 	for _, name := range a.mcpConfigs {
-		if err := f.ReadServers(name); err != nil {
-			return f, err
-		}
+		errs = append(errs, fileError("--mcp-config", f.ReadServers(name)))
 	}
 	for _, s := range a.sets {
-		if err := f.Set(s); err != nil {
-			return f, err
-		}
+		flags = append(flags, f.Set(s))
 	}
-	if err := f.AddWaivers(a.waive); err != nil {
-		return f, err
-	}
+	flags = append(flags, f.AddWaivers(a.waive))
 	if a.cacheDir != "" {
 		f.Engine.CacheDir = a.cacheDir
 	}
@@ -81,17 +78,40 @@ func (a *app) read() (*config.File, error) {
 	if f.StateDir == "" {
 		f.StateDir = a.folder("XDG_STATE_HOME", ".local/state")
 	}
+	if wrong := errors.Join(errs...); wrong != nil {
+		return f, usage(errors.Join(wrong, errors.Join(flags...)))
+	}
+	if wrong := errors.Join(flags...); wrong != nil {
+		return f, misuse(wrong)
+	}
 	return f, nil
+}
+
+// fileError names the flag of a file that cannot be read. What is wrong inside
+// a file has its place there.
+func fileError(flag string, err error) error {
+	if _, ok := errors.AsType[*config.FileError](err); ok {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return err
+}
+
+// configName is the configuration file that is read, or that would be if it
+// were there.
+func (a *app) configName() string {
+	if a.configFile != "" {
+		return a.configFile
+	}
+	if dir := a.folder("XDG_CONFIG_HOME", ".config"); dir != "" {
+		return filepath.Join(dir, configName)
+	}
+	return configName
 }
 
 // standardConfig is the user's own configuration file, if it is there.
 func (a *app) standardConfig() string {
-	dir := a.folder("XDG_CONFIG_HOME", ".config")
-	if dir == "" {
-		return ""
-	}
-	name := filepath.Join(dir, "config.json5")
-	if _, err := os.Stat(name); err != nil {
+	name := a.configName()
+	if _, err := os.Stat(name); err != nil || !filepath.IsAbs(name) {
 		return ""
 	}
 	return name
@@ -109,24 +129,10 @@ func (a *app) folder(variable, standard string) string {
 	return ""
 }
 
-// findWorker looks beside the program itself, then at the setting.
-func findWorker(f *config.File) string {
-	if self, err := os.Executable(); err == nil {
-		if target, err := filepath.EvalSymlinks(self); err == nil {
-			self = target
-		}
-		beside := filepath.Join(filepath.Dir(self), workerName)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside
-		}
-	}
-	return f.Engine.Worker
-}
-
 // needWorker fails when the worker program was not found.
 func (s *settings) needWorker() error {
-	if s.worker == "" {
-		return unavailable(errors.New("vmworker was not found beside the supervisor; build it there (go build ./cmd/vmworker), or name it with engine.worker in the configuration"))
+	if s.noWorker != nil {
+		return unavailable(s.noWorker)
 	}
 	return nil
 }
@@ -138,7 +144,7 @@ func (a *app) logger(f *config.File, standardLevel string) (*slog.Logger, error)
 	}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("log level %q is none of debug, info, warn, error", level)
+		return nil, misuse(fmt.Errorf("--log-level: %q is none of debug, info, warn, error", level))
 	}
 	options := &slog.HandlerOptions{Level: l, ReplaceAttr: masking(f.Secrets)}
 	return newLogger(a.errs, f.Log.Format, options)
@@ -151,7 +157,7 @@ func newLogger(w io.Writer, format string, options *slog.HandlerOptions) (*slog.
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	default:
-		return nil, fmt.Errorf("log format %q is neither text nor json", format)
+		return nil, misuse(fmt.Errorf("--log-format: %q is neither text nor json", format))
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/catalog"
 	"github.com/cellblock-dev/cellblock/upstream"
 )
@@ -19,7 +21,9 @@ const maxArguments = 16 << 20
 
 // toolLine is one tool as tools list --json shows it.
 type toolLine struct {
-	ID           string          `json:"id"`
+	ID string `json:"id"`
+	// Call is how a cell calls an MCP tool; a trusted one is called by its id.
+	Call         string          `json:"call,omitempty"`
 	Server       string          `json:"server"`
 	Name         string          `json:"name"`
 	Title        string          `json:"title,omitempty"`
@@ -31,13 +35,28 @@ type toolLine struct {
 	ReplaySafe   bool            `json:"replaySafe,omitempty"`
 }
 
-func lineOf(t catalog.Tool) toolLine {
-	source := "mcp"
-	if t.Trust != nil {
-		source = "openclaw"
+// offered are the tools that the configuration lets a cell have.
+type offered struct {
+	tools []catalog.Tool
+	names *catalog.Catalog // knows how a cell calls them
+}
+
+// offer applies tools.allow and tools.deny to what the servers have.
+func offer(u *upstream.Upstream, policy cellblock.ToolPolicy, log *slog.Logger) (*offered, error) {
+	p := catalog.ToolPolicy{Allow: policy.Allow, Deny: policy.Deny}
+	tools := slices.DeleteFunc(u.Tools(), func(t catalog.Tool) bool { return !p.Allows(&t) })
+	names, err := catalog.New(catalog.Config{Tools: tools, Servers: u.Servers(), Policy: p, Logger: log})
+	if err != nil {
+		return nil, usage(fmt.Errorf("the tools cannot be served: %w", err))
 	}
+	return &offered{tools, names}, nil
+}
+
+// line is one tool as tools list --json shows it.
+func (o *offered) line(t catalog.Tool) toolLine {
+	id := t.ID()
 	return toolLine{
-		ID: source + ":" + t.Owner + ":" + t.Name, Server: t.Owner, Name: t.Name, Title: t.Label, Description: t.Description,
+		ID: id, Call: o.names.CallPath(id), Server: t.Owner, Name: t.Name, Title: t.Label, Description: t.Description,
 		Parameters: t.Parameters, OutputSchema: t.OutputSchema, Trusted: t.Trust != nil, DirectOnly: t.DirectOnly, ReplaySafe: t.ReplaySafe,
 	}
 }
@@ -49,7 +68,7 @@ func (a *app) toolsCommand() *cobra.Command {
 		Example: "  supervisor tools list --mcp-config ~/.mcp.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withServers(cmd.Context(), func(u *upstream.Upstream) error { return a.listTools(u.Tools(), asJSON) })
+			return a.withTools(cmd.Context(), func(o *offered) error { return a.listTools(o, o.tools, asJSON) })
 		},
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the schemas")
@@ -58,8 +77,8 @@ func (a *app) toolsCommand() *cobra.Command {
 		Example: "  supervisor tools search issue create --config cellblock.json5",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return a.withServers(cmd.Context(), func(u *upstream.Upstream) error {
-				return a.listTools(searchTools(u.Tools(), words), asJSON)
+			return a.withTools(cmd.Context(), func(o *offered) error {
+				return a.listTools(o, searchTools(o.tools, words), asJSON)
 			})
 		},
 	}
@@ -69,12 +88,12 @@ func (a *app) toolsCommand() *cobra.Command {
 		Example: "  supervisor tools describe mcp:github:create_issue",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withServers(cmd.Context(), func(u *upstream.Upstream) error {
-				t, err := findTool(u.Tools(), args[0])
+			return a.withTools(cmd.Context(), func(o *offered) error {
+				t, err := o.find(args[0])
 				if err != nil {
 					return err
 				}
-				line, err := json.Marshal(lineOf(t))
+				line, err := json.Marshal(o.line(t))
 				if err != nil {
 					return failed(err)
 				}
@@ -89,18 +108,35 @@ func (a *app) toolsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := a.toolInput(args[1:])
 			if err != nil {
-				return usage(err)
+				return misuse(err)
 			}
-			return a.withServers(cmd.Context(), func(u *upstream.Upstream) error {
-				return a.callTool(cmd.Context(), u.Tools(), args[0], input)
+			return a.withTools(cmd.Context(), func(o *offered) error {
+				return a.callTool(cmd.Context(), o, args[0], input)
 			})
 		},
 	}
 	return group("tools", "Look at the tools of the configured MCP servers", list, search, describe, call)
 }
 
-// withServers starts the MCP servers only.
-func (a *app) withServers(ctx context.Context, do func(*upstream.Upstream) error) error {
+// withTools starts the MCP servers only, and hands over what they offer. When
+// servers are configured and none is ready, there is nothing to speak of.
+func (a *app) withTools(ctx context.Context, do func(*offered) error) error {
+	return a.withServers(ctx, func(s *settings, u *upstream.Upstream, missing int) error {
+		if n := len(s.file.Servers); n > 0 && missing == n {
+			return unavailable(errors.New("no MCP server is ready"))
+		}
+		cfg, notices := s.file.Supervisor(s.log)
+		s.tell(notices)
+		o, err := offer(u, cfg.Tools, s.log)
+		if err != nil {
+			return err
+		}
+		return do(o)
+	})
+}
+
+// withServers starts the MCP servers only, and names those that are missing.
+func (a *app) withServers(ctx context.Context, do func(s *settings, u *upstream.Upstream, missing int) error) error {
 	s, err := a.load("warn")
 	if err != nil {
 		return err
@@ -115,10 +151,11 @@ func (a *app) withServers(ctx context.Context, do func(*upstream.Upstream) error
 	if err := u.Start(ctx); err != nil {
 		return unavailable(errors.Join(err, u.Close(ctx)))
 	}
-	for _, m := range u.Ready(ctx, u.StartTimeout()) {
+	missing := u.Ready(ctx, u.StartTimeout())
+	for _, m := range missing {
 		s.log.Warn("going on without an MCP server", "server", m.Server, "reason", m.Reason)
 	}
-	err = do(u)
+	err = do(s, u, len(missing))
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if cerr := u.Close(closing); cerr != nil {
@@ -127,10 +164,10 @@ func (a *app) withServers(ctx context.Context, do func(*upstream.Upstream) error
 	return err
 }
 
-func (a *app) listTools(tools []catalog.Tool, asJSON bool) error {
+func (a *app) listTools(o *offered, tools []catalog.Tool, asJSON bool) error {
 	lines := make([]toolLine, 0, len(tools))
 	for _, t := range tools {
-		lines = append(lines, lineOf(t))
+		lines = append(lines, o.line(t))
 	}
 	slices.SortFunc(lines, func(x, y toolLine) int { return strings.Compare(x.ID, y.ID) })
 	if asJSON {
@@ -138,6 +175,9 @@ func (a *app) listTools(tools []catalog.Tool, asJSON bool) error {
 	}
 	for _, l := range lines {
 		text := l.ID
+		if l.Call != "" {
+			text += "  " + l.Call
+		}
 		if first, _, _ := strings.Cut(strings.TrimSpace(l.Description), "\n"); first != "" {
 			text += "  " + a.paint(a.out, dim, first)
 		}
@@ -150,19 +190,19 @@ func (a *app) listTools(tools []catalog.Tool, asJSON bool) error {
 
 // searchTools keeps the tools that have every word.
 func searchTools(tools []catalog.Tool, words []string) []catalog.Tool {
-	return slices.DeleteFunc(tools, func(t catalog.Tool) bool {
+	return slices.DeleteFunc(slices.Clone(tools), func(t catalog.Tool) bool {
 		text := strings.ToLower(t.Owner + " " + t.Name + " " + t.Label + " " + t.Description)
 		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) })
 	})
 }
 
-// findTool finds a tool by its id, by server:name, or by a name that only one
-// has.
-func findTool(tools []catalog.Tool, want string) (catalog.Tool, error) {
+// find finds a tool by its id, by how a cell calls it, by server:name, or by a
+// name that only one has.
+func (o *offered) find(want string) (catalog.Tool, error) {
 	var named []catalog.Tool
-	for _, t := range tools {
-		id := lineOf(t).ID
-		if want == id || want == t.Owner+":"+t.Name {
+	for _, t := range o.tools {
+		l := o.line(t)
+		if want == l.ID || want == l.Call || want == t.Owner+":"+t.Name {
 			return t, nil
 		}
 		if want == t.Name {
@@ -171,7 +211,7 @@ func findTool(tools []catalog.Tool, want string) (catalog.Tool, error) {
 	}
 	switch len(named) {
 	case 0:
-		return catalog.Tool{}, usage(fmt.Errorf("there is no tool %q; `supervisor tools list` shows them", want))
+		return catalog.Tool{}, usage(fmt.Errorf("there is no tool %q, or tools.allow and tools.deny keep it away; `supervisor tools list` shows what there is", want))
 	case 1:
 		return named[0], nil
 	default:
@@ -197,8 +237,8 @@ func (a *app) toolInput(args []string) (json.RawMessage, error) {
 	return input, nil
 }
 
-func (a *app) callTool(ctx context.Context, tools []catalog.Tool, name string, input json.RawMessage) error {
-	t, err := findTool(tools, name)
+func (a *app) callTool(ctx context.Context, o *offered, name string, input json.RawMessage) error {
+	t, err := o.find(name)
 	if err != nil {
 		return err
 	}
@@ -207,7 +247,7 @@ func (a *app) callTool(ctx context.Context, tools []catalog.Tool, name string, i
 			return failed(err)
 		}
 	}
-	r, err := t.Call(ctx, catalog.Invocation{CallID: "cli", ToolID: lineOf(t).ID, ToolName: t.Name, Input: input, Update: func(json.RawMessage) {}})
+	r, err := t.Call(ctx, catalog.Invocation{CallID: "cli", ToolID: o.line(t).ID, ToolName: t.Name, Input: input, Update: func(json.RawMessage) {}})
 	if err != nil {
 		return failed(err)
 	}

@@ -25,7 +25,11 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  supervisor version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.printLine("cellblock " + version() + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH)
+			return a.printLine(versionLine())
 		},
 	}
+}
+
+func versionLine() string {
+	return "cellblock " + version() + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
 }
