@@ -156,7 +156,7 @@ func (s *Supervisor) Close() error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Pool.CloseTimeout)
 	defer cancel()
-	errs := make([]error, len(runs))
+	errs := make([]error, len(runs), len(runs)+2) // pool and processes follow
 	var closing sync.WaitGroup
 	for i, r := range runs {
 		closing.Go(func() { errs[i] = r.close(ctx) })

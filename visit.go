@@ -56,11 +56,10 @@ type visit struct {
 func (r *Run) begin(ctx context.Context) *visit {
 	now := time.Now()
 	v := &visit{run: r, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
-	ctx, cancel := context.WithCancel(ctx)
+	var cancel, stop context.CancelFunc
+	v.ctx, cancel = context.WithCancel(ctx)
 	leave := context.AfterFunc(r.closing, cancel)
-	v.ctx = ctx
-	v.killCtx, v.stop = context.WithDeadline(ctx, v.deadline.Add(killGrace))
-	stop := v.stop
+	v.killCtx, stop = context.WithDeadline(v.ctx, v.deadline.Add(killGrace))
 	v.stop = func() {
 		leave()
 		stop()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/catalog"
-	"github.com/cellblock-dev/cellblock/jail"
 	"github.com/cellblock-dev/cellblock/upstream"
 )
 
@@ -155,9 +154,13 @@ func newGateway(t *testing.T, change func(*cellblock.Config, *cellblock.RunConfi
 		Engine: cellblock.EngineConfig{Worker: built.bin("vmworker"), CacheDir: built.dir + "/engine"},
 		Rules:  g, Approver: g, Hooks: g, Sink: g,
 	}
-	for wall := range strings.SplitSeq(built.waive, ",") {
-		if wall != "" {
-			cfg.Jail.Waive = append(cfg.Jail.Waive, jail.Wall(wall))
+	if built.waive != "" {
+		waived, err := json.Marshal(map[string][]string{"Waive": strings.Split(built.waive, ",")})
+		if err == nil {
+			err = json.Unmarshal(waived, &cfg.Jail)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	runConfig := cellblock.RunConfig{
