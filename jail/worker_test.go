@@ -172,18 +172,22 @@ func tryFork(tb testing.TB, o order, extra ...uintptr) (*worker, error) {
 		return nil, err
 	}
 	a := attr(o.Waive...)
+	sys := jail.SysProcAttr(a)
+	sys.Pdeathsig = syscall.SIGKILL // with whoever is interrupted
 	pid, err := syscall.ForkExec(path, []string{"worker", string(b)}, &syscall.ProcAttr{
 		Env:   []string{"GOMAXPROCS=2"},
 		Files: append([]uintptr{null.Fd(), null.Fd(), ew.Fd(), uintptr(pair[1])}, extra...),
-		Sys:   jail.SysProcAttr(a),
+		Sys:   sys,
 	})
 	if err != nil {
 		_ = er.Close()
 		_ = unix.Close(pair[0])
 		return nil, &jail.WallError{Wall: jail.Namespaces, Err: err}
 	}
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		return nil, err
+	// A worker that hangs in a loop ends, whatever has become of the test.
+	cpu := uint64(2*patience.Seconds()) + 4*uint64(o.Seconds)
+	if err := errors.Join(unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: cpu, Max: cpu}, nil), unix.SetNonblock(pair[0], true)); err != nil {
+		tb.Errorf("bounding the worker: %v", err)
 	}
 	w := &worker{tb: tb, pid: pid, uid: a.HostUID, conn: os.NewFile(uintptr(pair[0]), "worker")}
 	if err := w.conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -306,7 +310,7 @@ func asUser(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(t.Name(), "/")
 		c := exec.CommandContext(t.Context(), self, "-test.run=^"+name+"$", "-test.v", "-test.timeout=120s", fmt.Sprintf("-test.short=%v", testing.Short()))
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}, Pdeathsig: syscall.SIGKILL}
 		c.Env = append(os.Environ(), "JAIL_TEST_WORKER="+path, "HOME=/nonexistent")
 		c.WaitDelay = time.Second
 		out, err := c.CombinedOutput()
