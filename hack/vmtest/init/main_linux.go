@@ -58,7 +58,7 @@ func main() {
 // while a second one runs the plan and need not.
 func beFirst() error {
 	pid, err := syscall.ForkExec("/init", []string{"init", "plan"}, &syscall.ProcAttr{ //nolint:gosec // ourselves
-		Env:   []string{"PATH=/bin"},
+		Env:   append(os.Environ(), "PATH=/bin"), // what the kernel's command line sets
 		Files: []uintptr{0, 1, 2},
 	})
 	if err != nil {

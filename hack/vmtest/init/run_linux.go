@@ -55,6 +55,11 @@ func (r run) judge(t *tally) error {
 	if r.test && t.passed == 0 {
 		errs = append(errs, errors.New("no test passed"))
 	}
+	for _, s := range t.skips {
+		if os.Getenv("REQUIRE_ALL") != "" && !slices.ContainsFunc(r.skips, func(o omission) bool { return o.pattern == s.test }) {
+			errs = append(errs, fmt.Errorf("%s was skipped, which the plan does not expect: %s", s.test, s.reason))
+		}
+	}
 	for _, w := range r.want {
 		if !strings.Contains(t.output.String(), w) {
 			errs = append(errs, fmt.Errorf("the output lacks %q", w))
@@ -103,12 +108,15 @@ func (r run) command(ctx context.Context, group int) *exec.Cmd {
 	if r.test {
 		// A test that hangs should say where before it is killed.
 		argv = append(slices.Clip(argv), "-test.v", fmt.Sprintf("-test.timeout=%v", r.limit*9/10))
-		var left []string
+		if os.Getenv("SHORT") != "" {
+			argv = append(argv, "-test.short")
+		}
+		left := make([]string, 0, len(r.omit))
 		for _, o := range r.omit {
 			left = append(left, o.pattern)
 			say("omit name=%s as=%s tests=%s reason=%q", r.name, r.as.name, o.pattern, o.why)
 		}
-		if left != nil {
+		if len(left) > 0 {
 			argv = append(argv, "-test.skip="+strings.Join(left, "|"))
 		}
 	}
@@ -119,9 +127,6 @@ func (r run) command(ctx context.Context, group int) *exec.Cmd {
 		"XDG_RUNTIME_DIR=" + r.as.runtime(), "CELLBLOCK_TEST_WORKER=/opt/vmworker",
 		"CELLBLOCK_TEST_WAIVE=" + strings.Join(r.as.waive, ","),
 	}, r.env...)
-	if v, ok := os.LookupEnv("REQUIRE_ALL"); ok {
-		cmd.Env = append(cmd.Env, "REQUIRE_ALL="+v)
-	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: uint32(r.as.id), Gid: uint32(r.as.id)}, //nolint:gosec // an id of our own plan
 		Setsid:     true, UseCgroupFD: true, CgroupFD: group,
