@@ -63,6 +63,17 @@ func (p *Pool) aliveLocked() int {
 	return p.count[Spawning] + p.count[Jailed] + p.count[Ready] + p.count[Running]
 }
 
+// roomLocked is how many workers there is room for. While the pause after a
+// failed start lasts that is what the dying will free, whatever the bound
+// allows.
+func (p *Pool) roomLocked(now time.Time) int {
+	room := max(p.cfg.Max-p.aliveLocked(), 0)
+	if now.Before(p.retryAt) {
+		return min(room, p.count[Dead])
+	}
+	return room
+}
+
 // deficitLocked says how many workers to start now, or after which time to ask
 // again.
 func (p *Pool) deficitLocked(now time.Time) (int, time.Duration) {
@@ -106,7 +117,7 @@ func (p *Pool) surplusLocked(now time.Time) ([]*entry, time.Duration) {
 		}
 	}
 	crowded := 0
-	if p.aliveLocked() >= p.cfg.Max {
+	if p.roomLocked(now) == 0 {
 		crowded = p.queue.len() - p.count[Spawning] - p.count[Jailed]
 	}
 	for _, e := range p.bound.oldest() {
@@ -156,9 +167,10 @@ func (p *Pool) startFailed(ctx context.Context, e *entry, err error) {
 	refused := 0
 	var start *StartError
 	p.hopeless = p.failures >= patience || errors.As(err, &start) && start.Wall != ""
-	if p.hopeless && p.aliveLocked() == 0 {
+	if p.hopeless && len(p.entries) == 0 { // the dying may hold what is missing
 		refused = p.refuseLocked(err)
 	}
+	p.askLocked(now) // the room that it was counted for is not there
 	p.mu.Unlock()
 	p.log.Error("worker did not start", "end", EndSetup, "again_in", pause, "refused", refused, "error", err)
 	p.poke()
@@ -197,6 +209,7 @@ func (p *Pool) reaped(e *entry, x Exit) {
 	p.stats.PeakBytes = max(p.stats.PeakBytes, x.PeakBytes)
 	p.stats.CPU += x.CPU
 	p.dropLocked(e)
+	p.retryAt = time.Time{} // what it has freed may be what starts have failed for
 	runs, session := e.runs, e.bound.session
 	var cause error
 	if e.why != nil {

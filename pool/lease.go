@@ -77,7 +77,7 @@ func (p *Pool) take(want Want) (*Lease, *waiter, error) {
 	switch {
 	case p.closing || !p.started:
 		return nil, nil, ErrClosed
-	case p.hopeless && p.aliveLocked() == 0 && now.Before(p.retryAt):
+	case p.hopeless && len(p.entries) == 0 && now.Before(p.retryAt):
 		return nil, nil, p.lastErr
 	}
 	if e := p.bound.take(want.binding()); e != nil {
@@ -100,7 +100,7 @@ func (p *Pool) take(want Want) (*Lease, *waiter, error) {
 	w := &waiter{want: want, since: now, done: make(chan struct{})}
 	p.queue.push(w)
 	p.queued.Store(int32(p.queue.len())) //nolint:gosec // far below 2^31
-	p.askLocked()
+	p.askLocked(now)
 	return nil, w, nil
 }
 
@@ -137,8 +137,8 @@ func (p *Pool) leaseLocked(e *entry, want Want, now time.Time) *Lease {
 
 // askLocked tells as many leases between turns as runs wait without a worker
 // on its way.
-func (p *Pool) askLocked() {
-	need := p.queue.len() - max(p.cfg.Max-p.aliveLocked(), 0) - p.count[Spawning] - p.count[Jailed]
+func (p *Pool) askLocked(now time.Time) {
+	need := p.queue.len() - p.roomLocked(now) - p.count[Spawning] - p.count[Jailed]
 	for l := range p.leases {
 		if l.asked && !l.kept.Load() && !l.speaking.Load() {
 			need--
@@ -174,7 +174,7 @@ func (l *Lease) Keep() bool {
 		return false
 	}
 	l.kept.Store(true)
-	p.askLocked()
+	p.askLocked(time.Now())
 	return true
 }
 
@@ -209,7 +209,7 @@ func (p *Pool) unaskLocked() {
 func (p *Pool) ask() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.askLocked()
+	p.askLocked(time.Now())
 }
 
 // bind makes a worker its lease's own, before it sees the first byte of a guest.

@@ -66,8 +66,8 @@ const (
 type Config struct {
 	// Starter starts the workers. Required. The pool does not close it.
 	Starter Starter
-	// Warm is how many unused workers are kept ready: default 2, none when
-	// negative.
+	// Warm is how many unused workers are kept ready: default 2 or Max if that
+	// is less, none when negative.
 	Warm int
 	// Max is the most workers alive at once: default four for each processor,
 	// at least 8 and at least Warm.
@@ -99,9 +99,9 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	def(&c.Warm, 2)
-	c.Warm = max(c.Warm, 0)
 	def(&c.Max, max(4*runtime.GOMAXPROCS(0), 8, c.Warm))
+	def(&c.Warm, min(2, c.Max))
+	c.Warm = max(c.Warm, 0)
 	def(&c.MaxQueue, DefaultMaxQueue)
 	def(&c.Parallel, runtime.GOMAXPROCS(0))
 	def(&c.SessionRuns, DefaultSessionRuns)
@@ -191,7 +191,8 @@ func New(cfg Config) (*Pool, error) {
 }
 
 // Start begins to keep workers and waits for the first of them, so that a host
-// that cannot start any is known at once: the error is a *StartError. With
+// that cannot start any, or not Max of them, is known at once: the error is a
+// *StartError. With
 // nothing kept warm it returns without a worker. The caller must call
 // [Pool.Close], also after an error. ctx bounds the waiting only.
 func (p *Pool) Start(ctx context.Context) error {
@@ -199,6 +200,12 @@ func (p *Pool) Start(ctx context.Context) error {
 	if p.started || p.closing {
 		p.mu.Unlock()
 		return ErrClosed
+	}
+	if s, ok := p.cfg.Starter.(bounded); ok {
+		if err := s.CheckMax(p.cfg.Max); err != nil {
+			p.mu.Unlock()
+			return err
+		}
 	}
 	p.started = true
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -58,7 +58,9 @@ type ProcessConfig struct {
 	// on top.
 	MessageBytes uint64
 	// UIDs is the range, both ends included, of host uids of which each worker
-	// gets its own when we are root: default [DefaultUIDs].
+	// gets its own when we are root: default [DefaultUIDs]. It holds at least
+	// the Max of the pool; a worker has its uid until it is reaped, so with
+	// twice as many no start waits for that.
 	UIDs [2]uint32
 	// RuntimeDir holds the locks: default as the package cgroup finds it.
 	RuntimeDir string

@@ -181,6 +181,17 @@ func (p *Processes) Artifacts() *Artifacts {
 	return p.artifacts
 }
 
+// CheckMax says whether the slot uids are enough for so many workers at once:
+// the error is a *StartError.
+func (p *Processes) CheckMax(workers int) error {
+	have := uint64(p.cfg.UIDs[1]-p.cfg.UIDs[0]) + 1
+	if !p.root || p.cfg.Jail.Waived(jail.SlotUID) || have >= uint64(workers) { //nolint:gosec // positive
+		return nil
+	}
+	return &StartError{Wall: jail.SlotUID, Err: fmt.Errorf(
+		"the slot uids %d to %d are fewer than the %d workers that may live at once", p.cfg.UIDs[0], p.cfg.UIDs[1], workers)}
+}
+
 // SpawnerDeaths counts the spawners that were lost.
 func (p *Processes) SpawnerDeaths() uint64 {
 	p.mu.Lock()

@@ -54,3 +54,33 @@ func TestResidentBytes(t *testing.T) {
 		t.Errorf("nobody has %d bytes", n)
 	}
 }
+
+func TestCheckMax(t *testing.T) {
+	few := ProcessConfig{UIDs: [2]uint32{2_000_000_000, 2_000_000_001}}
+	waived := few
+	waived.Jail.Waive = []jail.Wall{jail.SlotUID}
+	for name, c := range map[string]struct {
+		cfg     ProcessConfig
+		root    bool
+		workers int
+		enough  bool
+	}{
+		"as many":        {few, true, 2, true},
+		"one too many":   {few, true, 3, false},
+		"no root":        {few, false, 3, true},
+		"waived":         {waived, true, 3, true},
+		"default range":  {ProcessConfig{}, true, 4096, true},
+		"one over those": {ProcessConfig{}, true, 4097, false},
+	} {
+		p, err := NewProcesses(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.root = c.root
+		err = p.CheckMax(c.workers)
+		start, ok := errors.AsType[*StartError](err)
+		if (err == nil) != c.enough || err != nil && (!ok || start.Wall != jail.SlotUID) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -47,6 +47,15 @@ type Stats struct {
 	CPU time.Duration
 }
 
+// Crowded says that a run that came now would have to wait until another gives
+// up its worker: no worker is unused, none is on its way and none can be
+// started, because Max are alive or starts fail. It may be called at any time.
+func (p *Pool) Crowded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count[Spawning]+p.count[Jailed]+p.count[Ready] == 0 && p.roomLocked(time.Now()) == 0
+}
+
 // Stats gives the figures of this moment. It may be called at any time.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()

@@ -150,7 +150,7 @@ func (p *Pool) choiceLocked(e *entry) *waiter {
 // of this one, with what is being started counted for it.
 func (p *Pool) yieldsLocked(e *entry) bool {
 	next := p.queue.next()
-	if next == nil || next.want.binding() == e.bound || p.aliveLocked() < p.cfg.Max {
+	if next == nil || next.want.binding() == e.bound || p.roomLocked(time.Now()) > 0 {
 		return false
 	}
 	coming := p.count[Spawning] + p.count[Jailed]

@@ -16,6 +16,11 @@ type Starter interface {
 	Start(ctx context.Context) (Worker, error)
 }
 
+// bounded is a starter that may be unable to have so many workers alive at once.
+type bounded interface {
+	CheckMax(workers int) error
+}
+
 // Worker is what a pool needs of a worker. One goroutine at a time writes and
 // reads; Kill and Info may be called at any time by any goroutine.
 type Worker interface {
