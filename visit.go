@@ -56,10 +56,10 @@ type visit struct {
 func (r *Run) begin(ctx context.Context) *visit {
 	now := time.Now()
 	v := &visit{run: r, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
-	var cancel, stop context.CancelFunc
-	v.ctx, cancel = context.WithCancel(ctx)
+	own, cancel := context.WithCancel(ctx)
 	leave := context.AfterFunc(r.closing, cancel)
-	v.killCtx, stop = context.WithDeadline(v.ctx, v.deadline.Add(killGrace))
+	kill, stop := context.WithDeadline(own, v.deadline.Add(killGrace))
+	v.ctx, v.killCtx = own, kill
 	v.stop = func() {
 		leave()
 		stop()
