@@ -105,12 +105,13 @@ func (a *app) filesRead(f *config.File) string {
 // parts takes joined errors apart.
 func parts(err error) []error {
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		joined, ok := e.(interface{ Unwrap() []error }) //nolint:errorlint // each layer is looked at
+		joined, ok := e.(interface{ Unwrap() []error })
 		if !ok {
 			continue
 		}
-		var all []error
-		for _, one := range joined.Unwrap() {
+		ones := joined.Unwrap()
+		all := make([]error, 0, len(ones))
+		for _, one := range ones {
 			all = append(all, parts(one)...)
 		}
 		return all

@@ -53,7 +53,8 @@ func (s *settings) tell(notices []config.Notice) {
 // error that joins all that is wrong.
 func (a *app) read() (*config.File, error) {
 	f := config.New(a.lookup)
-	var errs, flags []error
+	errs := make([]error, 0, 1+len(a.mcpConfigs))
+	flags := make([]error, 0, len(a.sets)+1)
 	if a.configFile != "" {
 		errs = append(errs, fileError("--config", f.Read(a.configFile)))
 	} else if name := a.standardConfig(); name != "" {

@@ -50,7 +50,8 @@ type File struct {
 
 	name   string // the file that is being read, for messages
 	lookup func(string) (string, bool)
-	places map[string]place // where settings of code mode and files of the engine come from
+	asked  map[string][]string // for a test: the keys that were asked for, by path; else nil
+	places map[string]place    // where settings of code mode and files of the engine come from
 }
 
 // place is where a value stands.

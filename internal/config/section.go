@@ -180,6 +180,9 @@ func (s *section) ignore(keys ...string) { s.asked = append(s.asked, keys...) }
 // end names the keys that nobody asked for and returns what went wrong.
 func (s *section) end() error {
 	if s.node != nil {
+		if s.f.asked != nil {
+			s.f.asked[s.path] = append(s.f.asked[s.path], s.asked...)
+		}
 		for i := range s.node.Members {
 			m := &s.node.Members[i]
 			if !slices.Contains(s.asked, m.Key) {
