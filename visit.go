@@ -57,7 +57,7 @@ func (r *Run) begin(ctx context.Context) *visit {
 	now := time.Now()
 	v := &visit{run: r, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
 	own, cancel := context.WithCancel(ctx)
-	leave := context.AfterFunc(r.closing, cancel)
+	leave := context.AfterFunc(r.closing, cancel) //nolint:contextcheck // the run's end ends the visit too
 	kill, stop := context.WithDeadline(own, v.deadline.Add(killGrace))
 	v.ctx, v.killCtx = own, kill
 	v.stop = func() {
