@@ -75,9 +75,15 @@ func classify(x Exit, why *reason) End {
 // outOfData recognises the end of a Go program that met its RLIMIT_DATA. A
 // worker could write the text itself; it would gain another word for its end.
 func outOfData(x Exit) bool {
-	return x.Known && x.Status.Exited() && x.Status.ExitStatus() == 2 &&
-		(strings.Contains(x.Stderr, "fatal error: runtime: out of memory") ||
-			strings.Contains(x.Stderr, "fatal error: runtime: cannot allocate memory"))
+	if !x.Known || !x.Status.Exited() || x.Status.ExitStatus() != 2 {
+		return false
+	}
+	for line := range strings.Lines(x.Stderr) {
+		if text, ok := strings.CutPrefix(line, "fatal error: "); ok {
+			return strings.Contains(text, "out of memory") || strings.Contains(text, "cannot allocate memory")
+		}
+	}
+	return false
 }
 
 // endOf is the class of a run's last message, for the end that follows it.

@@ -338,6 +338,8 @@ func TestDeathIsClassified(t *testing.T) {
 		"denied call":          {denied, EndSyscallDenied, "system call 41"},
 		"panic":                {exit(2, "panic: \x1b[31mx"), EndCrash, `panic: \x1b[31mx`},
 		"data limit":           {exit(2, "fatal error: runtime: out of memory\n"), EndMemory, "exit status 2"},
+		"heap metadata":        {exit(2, "fatal error: out of memory allocating heap arena metadata\n"), EndMemory, "exit status 2"},
+		"quoted":               {exit(2, "goroutine 1: said \"fatal error: out of memory\"\n"), EndCrash, "exit status 2"},
 		"clean exit":           {exit(0, ""), EndCrash, "exit status 0"},
 		"lost":                 {Exit{Syscall: -1}, EndCrash, "crash"},
 	}
