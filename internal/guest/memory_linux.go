@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -73,6 +74,32 @@ func (a *arena) discardRange(from, to uint64) error {
 		return fmt.Errorf("discard guest memory: %w", err)
 	}
 	return nil
+}
+
+// written gives the numbers of the pages among the first bytes that this process
+// has written to, whether or not they still differ from the image.
+func (a *arena) written(size int) ([]int, error) {
+	const (
+		present  = 1 << 63
+		ofTheMap = 1 << 61 // the file's own page, which nobody has written to
+	)
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		return nil, fmt.Errorf("see which pages are written: %w", err)
+	}
+	defer func() { _ = f.Close() }() // read only
+	flags := make([]byte, 8*(size/osPageBytes))
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(a.mem))) //nolint:gosec // the address alone
+	if _, err := f.ReadAt(flags, int64(at/osPageBytes*8)); err != nil {
+		return nil, fmt.Errorf("see which pages are written: %w", err)
+	}
+	var pages []int
+	for page := range len(flags) / 8 {
+		if v := binary.LittleEndian.Uint64(flags[8*page:]); v&present != 0 && v&ofTheMap == 0 {
+			pages = append(pages, page)
+		}
+	}
+	return pages, nil
 }
 
 // close gives the address space back. No instance may use it any more.

@@ -16,6 +16,7 @@ func (a *arena) Reallocate(uint64) []byte          { return nil }
 func (a *arena) Free()                             {}
 func (a *arena) discard() error                    { return ErrUnsupported }
 func (a *arena) discardRange(uint64, uint64) error { return ErrUnsupported }
+func (a *arena) written(int) ([]int, error)        { return nil, ErrUnsupported }
 func (a *arena) close() error                      { return nil }
 
 func mapFile(*os.File, int64) ([]byte, error) { return nil, ErrUnsupported }

@@ -82,11 +82,8 @@ func Serve(ctx context.Context, cfg Config) (err error) {
 	if err := s.boot(ctx, cfg); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	tidy := time.AfterFunc(tidyDelay, debug.FreeOSMemory) // ends by itself, or never starts
-	defer tidy.Stop()
 	for {
 		m, err := s.read()
-		tidy.Stop()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -238,11 +235,6 @@ func (s *server) answer(m ipc.Message) error {
 	}
 	return s.write(end)
 }
-
-// tidyDelay is how long a fresh worker waits for its first run before it gives
-// back what its start needed: about two megabytes, for two milliseconds that a
-// run which waits for the worker should not pay.
-const tidyDelay = 25 * time.Millisecond
 
 // idleHeap is how much Go heap a worker keeps between two runs. Deep recursion
 // of a guest leaves tens of megabytes of machine stack, a transform as much.

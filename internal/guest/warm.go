@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -53,18 +52,7 @@ func dryPages(e *Engine, image *Image) (_ []int, err error) {
 	if err := s.dryRun(); err != nil {
 		return nil, err
 	}
-	return s.vm.dirtyPages(), nil
-}
-
-// dirtyPages are the numbers of the pages that differ from the image.
-func (vm *VM) dirtyPages() []int {
-	var dirty []int
-	for at := 0; at < len(vm.image.bytes); at += osPageBytes {
-		if !bytes.Equal(vm.arena.mem[at:at+osPageBytes], vm.image.bytes[at:at+osPageBytes]) {
-			dirty = append(dirty, at/osPageBytes)
-		}
-	}
-	return dirty
+	return s.vm.arena.written(len(image.bytes))
 }
 
 // touch makes pages of the image private to this process without changing them.

@@ -65,7 +65,7 @@ const completeTools = () => {
     if (!calledByTheLanguage(name) && !hasOwn(toolsTarget, name)) installShortcut(name, pairs[i][1]);
   }
   for (const trap in toolsTraps) delete toolsTraps[trap];
-  return freeze(toolsTarget);
+  freeze(toolsTarget);
 };
 
 const toolsTraps = {
@@ -75,15 +75,19 @@ const toolsTraps = {
     return value !== undefined || typeof name !== 'string' ? value : findShortcut(name);
   },
   set: () => false,
-  has: (target, name) => hasOwn(completeTools(), name),
-  deleteProperty: (target, name) => !hasOwn(completeTools(), name),
   defineProperty: () => false,
-  getOwnPropertyDescriptor: (target, name) => getOwnPropertyDescriptor(completeTools(), name),
-  ownKeys: () => ownKeys(completeTools()),
-  isExtensible: () => isExtensible(completeTools()),
-  preventExtensions: () => !isExtensible(completeTools()),
   getPrototypeOf: () => null,
   setPrototypeOf: (target, prototype) => prototype === null,
 };
+
+// The engine asks for a trap, finds none, and goes on with the target, which is
+// complete by then. A trap that returned a thousand names would have each of
+// them compared with each.
+const completing = ['has', 'deleteProperty', 'getOwnPropertyDescriptor', 'ownKeys', 'isExtensible', 'preventExtensions'];
+for (let i = 0; i < completing.length; i++) {
+  defineProperty(toolsTraps, completing[i], {
+    __proto__: null, enumerable: true, configurable: true, get: () => { completeTools(); }, set: undefined,
+  });
+}
 
 constant(globalThis, 'tools', new Proxy(toolsTarget, toolsTraps));
