@@ -9,6 +9,9 @@ import (
 // amd64 or arm64.
 var ErrUnsupported = errors.New("the jail needs Linux on amd64 or arm64; elsewhere run the container image")
 
+// errHidden says that a process that is there cannot be seen.
+var errHidden = errors.New("the process is there, but /proc does not show it")
+
 // WallError says that a required wall does not stand. The host is at fault
 // unless Remedy says otherwise.
 type WallError struct {

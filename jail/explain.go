@@ -24,6 +24,9 @@ func (r Remedy) String() string {
 // Explain says why the wall cannot be raised on this host, as far as err and
 // the host's files tell, and what would help. It is meant for the supervisor:
 // a worker sees no files.
+//
+// With no wall it says what of this host stands in the way of any worker,
+// jailed or not, such as a service manager that forbids executable memory.
 func Explain(w Wall, err error) Remedy { return explain(readHost("/"), w, err) }
 
 func explain(h host, w Wall, err error) Remedy {
@@ -57,6 +60,8 @@ func explain(h host, w Wall, err error) Remedy {
 		}
 	case Seccomp:
 		r = explainSeccomp(h, err)
+	case "":
+		return explainAny(h)
 	default:
 	}
 	if r.Do == "" {
@@ -141,7 +146,21 @@ func explainKeyring(h host, err error) Remedy {
 	return Remedy{}
 }
 
+// explainAny says what keeps any worker from starting.
+func explainAny(h host) Remedy {
+	switch {
+	case h.noWriteExec:
+		return Remedy{"memory that is writable and executable is forbidden to us, which the engine needs to load its machine code", "remove MemoryDenyWriteExecute=yes from the systemd unit, or allow execmem to the SELinux domain: workers forbid it themselves once the code is loaded"}
+	case h.memfdNoexec:
+		return Remedy{"files in memory are restricted (vm.memfd_noexec=2)", "sudo sysctl vm.memfd_noexec=1"}
+	}
+	return Remedy{}
+}
+
 func explainSeccomp(h host, err error) Remedy {
+	if h.hidepid != "" && errors.Is(err, errHidden) {
+		return Remedy{"/proc is mounted with " + h.hidepid + ", which hides workers from the supervisor", "sudo mount -o remount,hidepid=0 /proc, or mount it with gid= of a group that the supervisor is in, or run the supervisor as root"}
+	}
 	if caused(err, syscall.EINVAL) || caused(err, syscall.ENOSYS) {
 		return Remedy{"kernel " + h.kernel + " has no system call filters with KILL_PROCESS", "boot a kernel of 4.14 or later with CONFIG_SECCOMP_FILTER"}
 	}

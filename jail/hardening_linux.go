@@ -120,3 +120,14 @@ func hasOwnCores() (string, error) {
 	}
 	return "shares no core", nil
 }
+
+// writeExecDenied reports whether this process may not have memory that is
+// writable and executable: under MemoryDenyWriteExecute of systemd, or SELinux.
+func writeExecDenied() bool {
+	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return true
+	}
+	_ = unix.Munmap(b) // it was never used
+	return false
+}

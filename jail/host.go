@@ -19,6 +19,9 @@ type host struct {
 	maxUserns       string
 	procSysReadOnly bool
 	cgroupReadOnly  bool
+	hidepid         string // the option of /proc's mount that hides processes
+	memfdNoexec     bool   // files in memory are refused unless asked for in the newest way
+	noWriteExec     bool   // we may not have memory that is writable and executable
 }
 
 // readHost reads the facts below root, which is "/" but in tests.
@@ -40,6 +43,8 @@ func readHost(root string) host {
 		apparmorUserns: read("proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1",
 		usernsClone:    read("proc/sys/kernel/unprivileged_userns_clone"),
 		maxUserns:      read("proc/sys/user/max_user_namespaces"),
+		memfdNoexec:    read("proc/sys/vm/memfd_noexec") == "2",
+		noWriteExec:    root == "/" && writeExecDenied(),
 	}
 	h.wsl = strings.Contains(strings.ToLower(h.kernel), "microsoft")
 	h.gvisor = strings.Contains(read("proc/version"), "gVisor") || h.kernel == "4.4.0" && exists("proc/sentry-meminfo")
@@ -60,13 +65,30 @@ func readHost(root string) host {
 	}
 	for line := range strings.Lines(read("proc/self/mounts")) {
 		f := strings.Fields(line) // device, place, type, options
-		if len(f) < 4 || !strings.HasPrefix(f[3]+",", "ro,") {
+		if len(f) < 4 {
+			continue
+		}
+		if f[1] == "/proc" {
+			h.hidepid = hidingOption(f[3])
+		}
+		if !strings.HasPrefix(f[3]+",", "ro,") {
 			continue
 		}
 		h.procSysReadOnly = h.procSysReadOnly || f[1] == "/proc/sys"
 		h.cgroupReadOnly = h.cgroupReadOnly || strings.HasPrefix(f[2], "cgroup")
 	}
 	return h
+}
+
+// hidingOption is the option among those of /proc's mount that hides processes
+// from other users, "" for none.
+func hidingOption(options string) string {
+	for o := range strings.SplitSeq(options, ",") {
+		if v, ok := strings.CutPrefix(o, "hidepid="); ok && v != "0" && v != "off" {
+			return o
+		}
+	}
+	return ""
 }
 
 // containerRemedy is how to let a container make jails.

@@ -41,6 +41,9 @@ func Verify(pid int, want Expect) ([]State, error) {
 		{Dumpable, v.dumpable, true},
 	}
 	if err := v.threads(); err != nil {
+		if hidden := errors.Is(err, unix.ENOENT) || errors.Is(rights(err), errNoRights); hidden && unix.Kill(pid, 0) != unix.ESRCH {
+			return nil, &WallError{Wall: Seccomp, Err: fmt.Errorf("%s: %w: %w", outside, errHidden, err)}
+		}
 		return nil, fmt.Errorf("looking at the worker from outside: %w", err)
 	}
 	seen := make([]State, 0, len(walls))
