@@ -46,6 +46,8 @@ type caller struct {
 	answer chan answer // one answer always fits
 	leader bool        // the process will lead a group
 	left   bool        // nobody waits any more
+	// gone is closed when no process has come, or with its exit.
+	gone chan struct{}
 }
 
 type answer struct {
@@ -63,7 +65,8 @@ func (s *Spawner) Done() <-chan struct{} { return s.done }
 // Spawn starts a process. The caller owns it and must call its Close.
 //
 // When ctx ends first, the process is killed wherever its start is by then,
-// and the error wraps the context's. A request that cannot be sent is
+// and the error wraps the context's: a *LeftError, which says when all is over,
+// once the request was sent. A request that cannot be sent is
 // ErrRequest, one that the host refuses a *SpawnError; ErrGone means that
 // there is no spawner any more.
 func (s *Spawner) Spawn(ctx context.Context, r Request) (*Process, error) {
@@ -84,7 +87,7 @@ func (s *Spawner) Spawn(ctx context.Context, r Request) (*Process, error) {
 		return a.process, a.err
 	case <-ctx.Done():
 		s.leave(m.id, c)
-		return nil, fmt.Errorf("spawn: %w", context.Cause(ctx))
+		return nil, &LeftError{Err: context.Cause(ctx), Gone: c.gone}
 	}
 }
 
@@ -97,7 +100,7 @@ func (s *Spawner) enroll(m *spawn) (*caller, error) {
 	}
 	s.last++
 	m.id = s.last
-	c := &caller{answer: make(chan answer, 1), leader: m.jail == nil}
+	c := &caller{answer: make(chan answer, 1), leader: m.jail == nil, gone: make(chan struct{})}
 	s.waiting[m.id] = c
 	return c, nil
 }
@@ -242,6 +245,7 @@ func (s *Spawner) run(r *receiver) {
 			"state", state, "lost", len(running), "stderr", s.child.said())
 	}
 	for _, c := range waiting {
+		close(c.gone)
 		c.answer <- answer{err: ErrGone}
 	}
 	for _, p := range running {
@@ -289,6 +293,7 @@ func (s *Spawner) handle(m *reply, fds []int) error {
 		return s.spawned(m, fds)
 	case kindFailed:
 		if c := s.answered(m.id); c != nil {
+			close(c.gone)
 			c.answer <- answer{err: m.failure()}
 			return nil
 		}
@@ -323,7 +328,7 @@ func (s *Spawner) spawned(m *reply, fds []int) error {
 		closeAll(fds)
 		return fmt.Errorf("process for unknown request %d: %w", m.id, errProtocol)
 	}
-	p := newProcess(m.pid, fds[0], fds[1], c.leader, s.forget)
+	p := newProcess(m.pid, fds[0], fds[1], c, s.forget)
 	delete(s.waiting, m.id)
 	s.running[m.id] = p
 	s.open[p] = struct{}{}

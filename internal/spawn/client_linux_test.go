@@ -74,27 +74,21 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("spawn with an ended context: %v", err)
 	}
 	// The caller leaves while its request waits in the socket.
-	stop(t, s)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, io.ErrNoProgress)
-	defer cancel()
-	if _, err := s.Spawn(ctx, act(t, "hang")); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("spawn that takes too long: %v", err)
+	gone := leave(t, s, act(t, "hang"))
+	select {
+	case <-gone:
+		t.Error("all is over before the spawner has read the request")
+	default:
 	}
 	resume(t, s)
+	wait(t, "end of a process without a caller", gone)
 	// Answers come in order: when this one is there, the other was too.
 	wait(t, "exit", run(t, s, act(t, "exit", "0")).Exited())
 	s.mu.Lock()
-	waiting, running := len(s.waiting), s.running
-	var left *Process
-	for _, p := range running {
-		left = p
-	}
+	waiting, running := len(s.waiting), len(s.running)
 	s.mu.Unlock()
-	if left != nil {
-		wait(t, "end of a process without a caller", left.Exited())
-	}
-	if waiting != 0 || len(running) > 1 {
-		t.Errorf("%d wait, %d run", waiting, len(running))
+	if waiting != 0 || running != 0 {
+		t.Errorf("%d wait, %d run", waiting, running)
 	}
 	if after := descriptorsOpen(t); len(after) > len(before)+4 { // three binaries and the stderr of the last
 		t.Errorf("descriptors before\n%q, after\n%q", before, after)
@@ -172,6 +166,39 @@ func TestSpawnerKilled(t *testing.T) {
 	if _, err := s.Spawn(t.Context(), act(t, "hang")); !errors.Is(err, ErrGone) {
 		t.Errorf("spawn: %v, want ErrGone", err)
 	}
+}
+
+// leave asks a spawner, stops it, and does not wait for the answer.
+func leave(t *testing.T, s *Spawner, r Request) (gone <-chan struct{}) {
+	t.Helper()
+	stop(t, s)
+	for d := 20 * time.Millisecond; d < patience; d *= 2 { // the context may end before the request is sent
+		ctx, cancel := context.WithTimeoutCause(t.Context(), d, io.ErrNoProgress)
+		_, err := s.Spawn(ctx, r)
+		cancel()
+		if !errors.Is(err, io.ErrNoProgress) {
+			t.Fatalf("spawn that takes too long: %v", err)
+		}
+		if left, ok := errors.AsType[*LeftError](err); ok {
+			return left.Gone
+		}
+	}
+	t.Fatal("no request was sent")
+	return nil
+}
+
+// TestLeftIsOver has requests without a caller that come to nothing: refused by
+// the spawner, or lost with it.
+func TestLeftIsOver(t *testing.T) {
+	s := start(t, RoleSpawner)
+	gone := leave(t, s, Request{Path: "/nowhere", Argv: []string{"x"}})
+	resume(t, s)
+	wait(t, "refusal", gone)
+	gone = leave(t, s, act(t, "hang"))
+	if err := unix.Kill(s.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "end of the spawner", gone)
 }
 
 // TestSpawnerKilledWhileAsked kills it with requests under way.

@@ -38,3 +38,19 @@ func (e *SpawnError) Error() string {
 
 // Unwrap returns Err.
 func (e *SpawnError) Unwrap() error { return e.Err }
+
+// LeftError says that the context of a Spawn ended before the spawner had
+// answered. A process that still comes is killed at once.
+type LeftError struct {
+	// Err is the cause of the context's end.
+	Err error
+	// Gone is closed when no process of the request lives any more and none can
+	// come: what it was to have, its uid for one, may then be given to another.
+	Gone <-chan struct{}
+}
+
+// Error tells the cause.
+func (e *LeftError) Error() string { return "spawn: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *LeftError) Unwrap() error { return e.Err }

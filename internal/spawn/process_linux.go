@@ -25,13 +25,13 @@ type Process struct {
 	pidfd int // guarded by mu; -1 once the process is reaped
 }
 
-func newProcess(pid, pidfd, stderr int, leader bool, forget func(*Process)) *Process {
+func newProcess(pid, pidfd, stderr int, c *caller, forget func(*Process)) *Process {
 	// The file does not block because the spawner made it so: reads of it
 	// honour deadlines.
 	return &Process{
-		pid: pid, pidfd: pidfd, leader: leader, forget: forget,
+		pid: pid, pidfd: pidfd, leader: c.leader, forget: forget,
 		stderr: os.NewFile(uintptr(stderr), "stderr"),
-		exited: make(chan struct{}),
+		exited: c.gone,
 	}
 }
 

@@ -100,3 +100,40 @@ func TestClientRefuses(t *testing.T) {
 		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
+
+// TestGreeting takes a hello and nothing with it.
+func TestGreeting(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	before := descriptorsOpen(t)
+	for _, c := range []struct {
+		name string
+		m    *reply
+		fds  []int
+		want error
+	}{
+		{"hello", &reply{kind: kindHello}, nil, nil},
+		{"hello with a descriptor", &reply{kind: kindHello}, []int{int(null.Fd())}, errProtocol},
+		{"another reply", &reply{kind: kindFailed, id: 1}, nil, errProtocol},
+	} {
+		ours, theirs, err := socketPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sendPacket(theirs, c.m.encode(), c.fds); err != nil {
+			t.Fatal(err)
+		}
+		s := &Spawner{file: os.NewFile(uintptr(ours), "socket")}
+		if err := s.greet(t.Context(), newReceiver()); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		_ = s.file.Close()
+		_ = unix.Close(theirs)
+	}
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
+	}
+}
