@@ -195,7 +195,13 @@ func oursAlone(f *os.File) error {
 // sealedImage copies the base image, checked, into memory that nobody can
 // change, and opens it for reading.
 func sealedImage(root *os.Root, want digest) (*os.File, error) {
-	fd, err := unix.MemfdCreate("cellblock base image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const name, flags = "cellblock base image", unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	// Some hosts refuse one that could be executed; kernels before 6.3 do not
+	// know the flag.
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, flags)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make base image: %w", err)
 	}
