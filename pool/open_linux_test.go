@@ -3,10 +3,16 @@ package pool
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/jail/cgroup"
 )
 
 // TestCloseDuringOpen closes while the engine is prepared: Open is given up,
@@ -72,4 +78,48 @@ func noChildren(t *testing.T) {
 	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); !errors.Is(err, unix.ECHILD) {
 		t.Errorf("a child is left (%d, %v)", pid, err)
 	}
+}
+
+// TestUIDOfGivenUpStart gives up a start whose request the spawner has not read
+// yet. Its process may still come, so its uid stays taken until that is over.
+func TestUIDOfGivenUpStart(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "only root gives each worker a uid of its own")
+	}
+	const uid = 2_000_003_000
+	cfg := selfAsWorker(t, "hang")
+	cfg.RuntimeDir, cfg.UIDs = t.TempDir(), [2]uint32{uid, uid}
+	cfg.Jail.Waive = append(cfg.Jail.Waive, jail.Cgroup, jail.CPU) // a group would hold off the process
+	slices.Sort(cfg.Jail.Waive)
+	cfg.Jail.Waive = slices.Compact(cfg.Jail.Waive)
+	ps := opened(t, cfg)
+	ps.mu.Lock()
+	spawner := ps.spawner.PID()
+	ps.mu.Unlock()
+	free := func() bool {
+		u, err := cgroup.TakeUID(cfg.RuntimeDir, uid, uid)
+		if err != nil && !errors.Is(err, cgroup.ErrNoUID) {
+			t.Fatal(err)
+		}
+		return err == nil && u.Release() == nil
+	}
+	if err := unix.Kill(spawner, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	held := false
+	for d := 20 * time.Millisecond; !held && d < 10*time.Second; d *= 2 { // it may end before the request is sent
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		if _, err := ps.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("start: %v", err)
+		}
+		cancel()
+		held = !free()
+	}
+	if !held {
+		t.Error("the uid is free while its process may still come")
+	}
+	if err := unix.Kill(spawner, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the uid is free", free)
 }

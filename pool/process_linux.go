@@ -59,6 +59,10 @@ type process struct {
 // Start starts one worker: uid, group, socket pair, process, boot, receipt,
 // and a look at the jail from outside. Only then is it a worker.
 func (p *Processes) Start(ctx context.Context) (Worker, error) {
+	if !p.begin() {
+		return nil, ErrClosed
+	}
+	defer p.starts.Done()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
@@ -82,6 +86,17 @@ func (p *Processes) Start(ctx context.Context) (Worker, error) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// begin counts a start under way, unless it is too late for one.
+func (p *Processes) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.starts.Add(1)
+	return true
 }
 
 // start does the steps in order. What it has made so far is freed by Wait or
@@ -354,7 +369,7 @@ func (w *process) abandon(err error) error {
 	}
 	if w.proc == nil {
 		w.disconnect()
-		w.free()
+		w.freeOnceOver(err)
 		return out
 	}
 	if hungUp(err) {
@@ -461,6 +476,20 @@ func (w *process) Wait() Exit {
 	x.Stderr = w.stderr.finish(w.proc.Close)
 	w.free()
 	return x
+}
+
+// freeOnceOver frees a worker without a process. One may still come when the
+// spawner has not answered yet: until that is over the uid stays taken.
+func (w *process) freeOnceOver(err error) {
+	left, ok := errors.AsType[*spawn.LeftError](err)
+	if !ok {
+		w.free()
+		return
+	}
+	w.owner.starts.Go(func() { // ends with the spawner's answer or the spawner
+		<-left.Gone
+		w.free()
+	})
 }
 
 // free removes the group and gives the uid back. While something is left in

@@ -31,6 +31,9 @@ type Processes struct {
 	parent     *cgroup.Parent // nil: waived and not there
 	runtimeDir string
 	wg         sync.WaitGroup // Open, the spawner's keeper and the watchdog
+	// starts counts the starts under way, and those given up whose process may
+	// still come. They end with the spawner.
+	starts sync.WaitGroup
 
 	mu sync.Mutex
 	// All below is guarded by mu.
@@ -82,7 +85,7 @@ func (p *Processes) Open(ctx context.Context) error {
 		err = ErrClosed
 	}
 	if err != nil {
-		p.discard(s)
+		p.discard(context.WithoutCancel(ctx), s)
 		return err
 	}
 	p.setSpawner(s)
@@ -126,11 +129,11 @@ func (p *Processes) open(ctx context.Context) (*spawn.Spawner, error) {
 const discardTime = time.Second
 
 // discard ends a spawner that was never entered.
-func (p *Processes) discard(s *spawn.Spawner) {
+func (p *Processes) discard(ctx context.Context, s *spawn.Spawner) {
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+	ctx, cancel := context.WithTimeout(ctx, discardTime)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		p.log.Warn("spawner of a failed start", "error", err)
@@ -222,6 +225,7 @@ func (p *Processes) Close(ctx context.Context) error {
 	if s != nil {
 		errs = append(errs, s.Close(ctx))
 	}
+	p.starts.Wait()
 	if p.parent != nil {
 		errs = append(errs, p.parent.Close())
 	}
