@@ -194,7 +194,7 @@ func TestSoak(t *testing.T) {
 				})
 			}
 			users.Wait()
-			waitFor(t, "a worker", func() bool { return p.Stats().Ready > 0 })
+			waitFor(t, "a worker", func() bool { return len(p.Workers()) > 0 })
 			pids := []int{spawner.PID()}
 			for _, w := range p.Workers() {
 				pids = append(pids, w.PID)
