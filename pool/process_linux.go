@@ -461,7 +461,7 @@ func (w *process) Wait() Exit {
 	end := w.proc.Exit()
 	x := Exit{Status: end.Status, Known: !end.Lost, OutOfMemory: w.over.Load(), Syscall: -1}
 	if x.Known && x.Status.Signaled() && x.Status.Signal() == syscall.SIGSYS {
-		x.Syscall = deniedCall(w.proc.PID())
+		x.Syscall = deniedCall(w.proc.PID(), w.begun)
 	}
 	x.CPU = time.Duration(end.Rusage.Utime.Nano() + end.Rusage.Stime.Nano())
 	if w.group != nil {
