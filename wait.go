@@ -79,7 +79,8 @@ func (r *Run) mayResume(id string) *failure {
 		return &failure{CodeInvalidInput, DetailWrongScope, "code mode run belongs to a different agent run."}
 	}
 	sender := owner.SenderID == "" || owner.SenderID == caller.SenderID
-	if !sender || owner.AgentID != caller.AgentID || owner.SessionID != caller.SessionID || owner.SessionKey != caller.SessionKey {
+	channel := owner.Channel == "" || owner.Channel == caller.Channel
+	if !sender || !channel || owner.AgentID != caller.AgentID || owner.SessionID != caller.SessionID || owner.SessionKey != caller.SessionKey {
 		return &failure{CodeInvalidInput, DetailWrongScope, "code mode run belongs to a different session."}
 	}
 	return nil
