@@ -12,8 +12,8 @@ import (
 // has sent, and a native loop gives no chance to send more, so the first items
 // go out one by one; a send costs some 10 µs. What follows is joined.
 const (
-	eagerSends = 64
-	flushBytes = 4 << 10
+	eagerSends = 1024
+	flushBytes = 1 << 10
 )
 
 // outputList counts the output of a run as the JSON list that it becomes, and
