@@ -74,7 +74,7 @@ func TestApprovalRefused(t *testing.T) {
 // TestApprovalOutlivesTheExpiry: the time to live of a suspended cell does not
 // run while an approval is open, and an approval ends by its own time-out.
 func TestApprovalOutlivesTheExpiry(t *testing.T) {
-	f, d := approvals(t, cellblock.CodeMode{TimeoutMs: 300, SnapshotTTLSeconds: 1, ApprovalTimeoutMs: 5000})
+	f, d := approvals(t, cellblock.CodeMode{TimeoutMs: 600, SnapshotTTLSeconds: 1, ApprovalTimeoutMs: 10_000})
 	r := f.exec("return (await tools.echo({ n: 1 })).n")
 	if r.Status != cellblock.StatusWaiting {
 		t.Fatalf("got %s", show(r))
@@ -97,7 +97,7 @@ func TestApprovalTimesOut(t *testing.T) {
 
 // TestAbortEndsApproval: nobody is asked for a run that is over.
 func TestAbortEndsApproval(t *testing.T) {
-	f, _ := approvals(t, cellblock.CodeMode{TimeoutMs: 500})
+	f, _ := approvals(t, cellblock.CodeMode{TimeoutMs: 800})
 	r := f.exec("await tools.echo({})")
 	if !f.run.Abort(r.RunID) {
 		t.Errorf("not aborted: %s", show(r))

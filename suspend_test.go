@@ -56,7 +56,7 @@ func TestExpiry(t *testing.T) {
 		close(ended)
 		return catalog.Result{}, ctx.Err()
 	}}
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 300, SnapshotTTLSeconds: 1}, cellblock.PoolConfig{}, endless)
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 800, SnapshotTTLSeconds: 1}, cellblock.PoolConfig{}, endless)
 	r := f.exec("await tools.endless({})")
 	if r.Status != cellblock.StatusWaiting || len(r.Pending) != 1 || r.Pending[0].Tool != "openclaw:core:endless" || r.Pending[0].Method != "callValue" {
 		t.Fatalf("got %s", show(r))
@@ -71,7 +71,7 @@ func TestExpiry(t *testing.T) {
 
 // TestAbortWhileWaiting: the caller of a wait leaves.
 func TestAbortWhileWaiting(t *testing.T) {
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 500}, cellblock.PoolConfig{}, slowTool("slow", nil))
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 800}, cellblock.PoolConfig{}, slowTool("slow", nil))
 	r := f.exec("text('kept'); await tools.slow({})")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -202,7 +202,7 @@ func TestSnapshotLimits(t *testing.T) {
 // TestParkedBytes: snapshots and the results held for them have one bound.
 func TestParkedBytes(t *testing.T) {
 	release := make(chan string, 1)
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 400}, cellblock.PoolConfig{MaxParkedBytes: 40_000}, slowTool("slow", release))
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 800}, cellblock.PoolConfig{MaxParkedBytes: 40_000}, slowTool("slow", release))
 	r := f.exec("try { return (await tools.slow({})).length } catch (e) { return e.message }")
 	if r.Status != cellblock.StatusWaiting {
 		t.Fatalf("got %s", show(r))

@@ -66,7 +66,7 @@ func TestTrajectory(t *testing.T) {
 	var file bytes.Buffer
 	lines := cellblock.NewJSONLines(&file)
 	release := make(chan string, 1)
-	f := startFixture(t, cellblock.Config{CodeMode: cellblock.CodeMode{TimeoutMs: 700, MaxOutputBytes: 1024}, Sink: both{kept, lines}},
+	f := startFixture(t, cellblock.Config{CodeMode: cellblock.CodeMode{TimeoutMs: 1500, MaxOutputBytes: 1024}, Sink: both{kept, lines}},
 		cellblock.RunConfig{Tools: []catalog.Tool{echoTool("echo"), slowTool("slow", release)}})
 	first := f.exec("const [a] = await Promise.all([tools.echo({n: 1}), tools.slow({})]); return a.n")
 	if first.Status != cellblock.StatusWaiting {

@@ -259,17 +259,13 @@ type script []struct {
 	want string // the status that must come of it
 }
 
-// play lets the provider have its turns and returns the results. A runId in
-// the script that is "$" is that of the last result.
+// play lets the provider have its turns and returns the results.
 func (g *gateway) play(s script) []cellblock.Result {
 	g.Helper()
 	results := make([]cellblock.Result, 0, len(s))
 	for i, call := range s {
 		if tools := g.visible(); !slices.Contains(tools, call.tool) {
 			g.Fatalf("turn %d: the model does not see %s in %q", i, call.tool, tools)
-		}
-		if call.args["runId"] == "$" {
-			call.args["runId"] = results[len(results)-1].RunID
 		}
 		args, err := json.Marshal(call.args)
 		if err != nil {
@@ -328,14 +324,14 @@ func TestEndToEnd(t *testing.T) { //nolint:tparallel // a life has an order
 	})
 	t.Run("12-14 a call that settles after waiting, and output after the restore", func(t *testing.T) {
 		g := g.with(t)
-		time.AfterFunc(1600*time.Millisecond, func() { g.release <- `{"n":6}` })
-		results := g.play(script{
+		first := g.play(script{
 			{"exec", map[string]any{"code": "text('before'); const v = await tools.slow({}); text('after'); return v.n + 1"}, "waiting"},
-			{"wait", map[string]any{"runId": "$"}, "completed"},
-		})
-		g.is(results[1], "7")
-		if len(results[0].Output) != 1 || len(results[1].Output) != 2 || len(results[0].Pending) != 1 {
-			t.Errorf("got %s, then %s", asText(results[0]), asText(results[1]))
+		})[0]
+		g.release <- `{"n":6}` // after the suspension
+		last := g.play(script{{"wait", map[string]any{"runId": first.RunID}, "completed"}})[0]
+		g.is(last, "7")
+		if len(first.Output) != 1 || len(last.Output) != 2 || len(first.Pending) != 1 {
+			t.Errorf("got %s, then %s", asText(first), asText(last))
 		}
 	})
 	t.Run("15 time-out, abort and expiry clean up", func(t *testing.T) {
