@@ -100,6 +100,7 @@ func TestLoadRefuses(t *testing.T) {
 		"other engine":      write(engineFile, "evil"),
 		"manifest rubbish":  write(manifestFile, "{"),
 		"manifest endless":  write(manifestFile, strings.Repeat(" ", maxManifestBytes+1)),
+		"manifest and more": edit(`{`, `{} {`),
 		"manifest version":  edit(`"version":1`, `"version":2`),
 		"manifest sum":      edit(`"base":"`, `"base":"00`),
 		"manifest no hex":   edit(`"base":"`, `"base":"zz`),

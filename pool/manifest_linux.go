@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -141,8 +140,7 @@ func readManifest(root *os.Root) (*manifest, error) {
 		return nil, errors.New("manifest is too large")
 	}
 	var m manifest
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if err := dec.Decode(&m); err != nil {
+	if err := json.Unmarshal(b, &m); err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
 	return &m, nil

@@ -27,6 +27,9 @@ func main() {
 // interrupts ends the work in order at the first signal and the process at the
 // second. The workers end with the process in either case.
 func interrupts(cancel context.CancelFunc) {
+	// A closed stdout is an error of the write, not the end of a process that
+	// has groups and locks to give back.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	<-signals
