@@ -99,6 +99,21 @@ func (sl *Slot) ID() string {
 	return sl.id
 }
 
+// Snapshot is a copy of the bytes last parked, the caller's own. It is nil
+// before the first Park, and once the slot is released.
+func (sl *Slot) Snapshot() []byte {
+	s := sl.store
+	s.mu.Lock()
+	k := sl.snap
+	if k == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	k.readers++
+	s.mu.Unlock()
+	return s.copyOut(k)
+}
+
 // Unclaim gives a claimed run back: the same id, and the rest of its expiry
 // goes on. It does nothing to a slot that is not claimed.
 func (sl *Slot) Unclaim() {

@@ -10,13 +10,23 @@ type Stash struct {
 // Stash stores a copy of snap. The caller must Take or Drop it. Errors:
 // [ErrTooManyBytes], [ErrReleased] after Close.
 func (s *Store) Stash(snap []byte) (*Stash, error) {
-	s.mu.Lock()
-	k, err := s.allocLocked(len(snap), 0, &s.stats.StashedBytes)
-	s.mu.Unlock()
+	k, err := s.stashBlock(len(snap))
 	if err != nil {
 		return nil, err
 	}
 	copy(k.b, snap) // nobody else knows the block
+	return s.enter(k)
+}
+
+// stashBlock returns a block for a stash of n bytes.
+func (s *Store) stashBlock(n int) (*block, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.allocLocked(n, 0, &s.stats.StashedBytes)
+}
+
+// enter makes a block a stash, unless the store was closed meanwhile.
+func (s *Store) enter(k *block) (*Stash, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

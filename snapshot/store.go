@@ -134,36 +134,45 @@ func (s *Store) findLocked(id string) *Slot {
 	return sl
 }
 
-// Claim takes a parked run for resuming. The bytes are a copy and the
-// caller's. The expiry stands still until Unclaim, Park or Release, one of
-// which the caller must call on the slot.
-//
-// The id before the present one is served once, as long as the present one has
-// not been used. Errors: [ErrUnknown], [ErrResuming].
+// Claim is [Store.ClaimSlot] with the bytes at once.
 func (s *Store) Claim(id string) (*Slot, []byte, error) {
-	sl, k, err := s.claim(id)
+	s.mu.Lock()
+	sl, err := s.claimLocked(id)
 	if err != nil {
+		s.mu.Unlock()
 		return nil, nil, err
 	}
+	k := sl.snap
+	k.readers++
+	s.mu.Unlock()
 	return sl, s.copyOut(k), nil
 }
 
-func (s *Store) claim(id string) (*Slot, *block, error) {
+// ClaimSlot takes a parked run for resuming; [Slot.Snapshot] gives its bytes
+// once there is something to resume it with. The expiry stands still until
+// Unclaim, Park or Release, one of which the caller must call on the slot.
+//
+// The id before the present one is served once, as long as the present one has
+// not been used. Errors: [ErrUnknown], [ErrResuming].
+func (s *Store) ClaimSlot(id string) (*Slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.claimLocked(id)
+}
+
+func (s *Store) claimLocked(id string) (*Slot, error) {
 	sl := s.findLocked(id)
 	switch {
 	case sl == nil:
-		return nil, nil, ErrUnknown
+		return nil, ErrUnknown
 	case sl.state == Claimed:
-		return nil, nil, ErrResuming
+		return nil, ErrResuming
 	}
 	sl.stopLocked()
 	sl.left = time.Until(sl.due)
 	sl.previousUsed = true // by this use of it, or of the present one
 	s.setStateLocked(sl, Claimed)
-	sl.snap.readers++
-	return sl, sl.snap, nil
+	return sl, nil
 }
 
 // copyOut copies a block, whose readers the caller has counted up, without

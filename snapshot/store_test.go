@@ -108,6 +108,58 @@ func TestParkAndClaim(t *testing.T) {
 	}
 }
 
+// TestSnapshot reads the bytes when they are needed, and not before.
+func TestSnapshot(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	if got := sl.Snapshot(); got != nil {
+		t.Errorf("before a park: %q", got)
+	}
+	id := park(t, sl, "one")
+	got, err := s.ClaimSlot(id)
+	if got != sl || err != nil {
+		t.Fatalf("claimed %p, %v, not %p", got, err, sl)
+	}
+	first, again := sl.Snapshot(), sl.Snapshot()
+	first[0] = 'X'
+	if string(again) != "one" {
+		t.Errorf("read again %q", again)
+	}
+	if _, err := s.ClaimSlot(id); !errors.Is(err, ErrResuming) {
+		t.Errorf("claimed twice: %v", err)
+	}
+	sl.Release()
+	if got := sl.Snapshot(); got != nil {
+		t.Errorf("after the release: %q", got)
+	}
+}
+
+// TestStaleTimer has an expiry that fires after it was stopped: it belongs to
+// another round of the slot and ends nothing.
+func TestStaleTimer(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	sl := reserve(t, s)
+	expired := 0
+	id, err := sl.Park([]byte("one"), time.Minute, nil, func() { expired++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := sl.round
+	claim(t, s, id, "one")
+	sl.expire(round) // as a timer does that fired while the claim was made
+	if _, err := sl.Park([]byte("two"), time.Minute, nil, func() { expired++ }); err != nil {
+		t.Errorf("park after a stale timer: %v", err)
+	}
+	sl.expire(round)
+	if got := s.Stats(); got.Expired != 0 || got.Parked != 1 || expired != 0 {
+		t.Errorf("a stale timer expired the run: %+v, %d calls", got, expired)
+	}
+	sl.expire(sl.round)
+	if got := s.Stats(); got.Expired != 1 || got.Slots != 0 || expired != 1 {
+		t.Errorf("the timer itself: %+v, %d calls", got, expired)
+	}
+}
+
 func TestParkRefuses(t *testing.T) {
 	s := newTestStore(t, StoreConfig{})
 	sl := reserve(t, s)
@@ -372,6 +424,22 @@ func TestCloseAndExpiry(t *testing.T) {
 			t.Error("expired after Close")
 		}
 	})
+}
+
+// TestCloseWhileStashing closes while the bytes are copied.
+func TestCloseWhileStashing(t *testing.T) {
+	s := newTestStore(t, StoreConfig{})
+	k, err := s.stashBlock(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := s.enter(k); !errors.Is(err, ErrReleased) {
+		t.Errorf("stash = %v", err)
+	}
+	if got := s.Stats(); got.Stashes != 0 || got.bytes() != 0 || got.MappedBytes != 0 {
+		t.Errorf("left: %+v", got)
+	}
 }
 
 func TestClosed(t *testing.T) {
