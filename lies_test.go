@@ -90,9 +90,9 @@ func TestLies(t *testing.T) {
 	call := func(id uint32) ipc.Call {
 		return ipc.Call{ID: id, Method: catalog.MethodCall, Args: []byte(`["openclaw:core:never",{}]`)}
 	}
-	var many []ipc.Call
-	for id := range uint32(17) {
-		many = append(many, call(id+1))
+	many := make([]ipc.Call, 17) // one more than may be pending
+	for i := range many {
+		many[i] = call(uint32(i) + 1)
 	}
 	idle := func(calls ...ipc.Call) ipc.Message { return &ipc.Idle{Calls: calls, NextTimer: ipc.NoTimer} }
 	yield := ipc.Call{ID: 1, Method: methodYield, Args: []byte(`[null]`)}
