@@ -32,6 +32,7 @@ const selfPath = "/proc/self/exe"
 const usage = "usage: vmworker prepare [--plain] DIR [ENGINE]   (the roles worker, spawner and keeper are for the supervisor)"
 
 func main() {
+	takeName()
 	debug.SetMaxStack(maxStackBytes)
 	os.Exit(run(context.Background(), os.Args[1:]))
 }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// takeName does nothing here.
+func takeName() {}
