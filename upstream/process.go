@@ -63,6 +63,7 @@ func launch(ctx context.Context, keeper *spawn.Spawner, s Server, t *tail, logge
 		}
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
+	t.begin()
 	p := &process{child: child, in: in, out: out, stderr: t, read: make(chan struct{})}
 	// Ends when the server and all that inherited its standard error are gone,
 	// or when stop closes the process.

@@ -69,7 +69,7 @@ func (s *server) change(f func()) {
 
 // run keeps the server going until ctx ends.
 func (s *server) run(ctx context.Context) {
-	delay := firstDelay
+	delay, told := firstDelay, ""
 	for ctx.Err() == nil {
 		s.change(func() { s.state, s.session = StateStarting, nil })
 		began := time.Now()
@@ -78,12 +78,18 @@ func (s *server) run(ctx context.Context) {
 			break
 		}
 		if time.Since(began) > stable {
-			delay = firstDelay
+			delay, told = firstDelay, ""
 		}
 		s.change(func() {
 			s.state, s.session, s.err, s.retryAt = StateDown, nil, err, time.Now().Add(delay)
 		})
-		s.log.Warn("server is down", "reason", err, "retryIn", delay)
+		// The same reason again and again is no news.
+		level := slog.LevelWarn
+		if told == err.Error() {
+			level = slog.LevelDebug
+		}
+		told = err.Error()
+		s.log.Log(ctx, level, "server is down", "reason", err, "retryIn", delay)
 		sleep(ctx, delay)
 		delay = min(2*delay, lastDelay)
 	}

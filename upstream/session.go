@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -55,6 +58,9 @@ func open(ctx context.Context, c mcp.Connection, p *process, logger *slog.Logger
 			err = broken // what the SDK makes of it says less
 		}
 		_ = c.Close()
+		if p != nil && ctx.Err() == nil && ended(s.link.brokenBy(), err) {
+			return nil, errSilent
+		}
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	s.client = cs
@@ -64,6 +70,19 @@ func open(ctx context.Context, c mcp.Connection, p *process, logger *slog.Logger
 		_ = cs.Wait() // link.brokenBy says why
 	}()
 	return s, nil
+}
+
+// errSilent is the reason of a server that ended before it said anything. What
+// is noticed first, the end of what it writes or that it no longer reads, is
+// chance.
+var errSilent = errors.New("it ended before it answered")
+
+// ended reports whether one of the errors is that of a pipe with nobody at the
+// other end, or what is left of a conversation after one.
+func ended(errs ...error) bool {
+	return slices.ContainsFunc(errs, func(err error) bool {
+		return errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
+	})
 }
 
 // errClosing is the end of a connection that we ended.
@@ -89,10 +108,14 @@ func (s *session) close() error {
 	return s.why
 }
 
-// suffix is the end of the standard error for an error text.
+// suffix is the end of the standard error, of the present life of the server
+// only, for an error text.
 func (t *tail) suffix() string {
 	const shown = 3
-	lines := t.last(shown)
+	t.mu.Lock()
+	n := min(shown, t.fresh)
+	t.mu.Unlock()
+	lines := t.last(n)
 	if len(lines) == 0 {
 		return ""
 	}

@@ -27,6 +27,14 @@ type tail struct {
 
 	mu    sync.Mutex
 	lines []string // guarded by mu
+	fresh int      // guarded by mu; how many of them are of the present life
+}
+
+// begin says that a new life begins.
+func (t *tail) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh = 0
 }
 
 // read takes lines until the stream ends, and logs each.
@@ -52,6 +60,7 @@ func (t *tail) add(line string) {
 		t.lines = t.lines[1:]
 	}
 	t.lines = append(t.lines, line)
+	t.fresh = min(t.fresh+1, maxLogLines)
 }
 
 // last returns at most n lines, oldest first.

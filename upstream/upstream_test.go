@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/catalog"
@@ -327,7 +328,7 @@ func TestMissingServersAreNamed(t *testing.T) {
 		missing[m.Server] = m.Reason.Error()
 	}
 	for name, want := range map[string]string{
-		"exits": "exit status 3; it said: cannot go on: token=[masked]", "silent": "not ready within 200ms", "nowhere": "in PATH", "nofile": "no such file",
+		"exits": "it ended before it answered; exit status 3; it said: cannot go on: token=[masked]", "silent": "not ready within 200ms", "nowhere": "in PATH", "nofile": "no such file",
 	} {
 		if !strings.Contains(missing[name], want) {
 			t.Errorf("%s: %q does not mention %q", name, missing[name], want)
@@ -338,6 +339,51 @@ func TestMissingServersAreNamed(t *testing.T) {
 	}
 	if servers := u.Servers(); len(servers) != 1 || servers[0].ID != "good" || servers[0].Description != "be kind" {
 		t.Errorf("servers = %+v", servers)
+	}
+}
+
+// TestDeadServerIsTold warns of a server that does not start once, and again
+// when the reason is another.
+func TestDeadServerIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &logs{}
+		u, err := New(Config{Servers: map[string]Server{"s": {URL: "http://h"}}, Logger: slog.New(slog.NewTextHandler(l, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, lives := u.servers[0], 0
+		s.start = func(context.Context, *server) (*session, error) {
+			if lives++; lives <= 3 {
+				return nil, errors.New("the one")
+			}
+			return nil, errors.New("the other")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s.run(ctx)
+		if text := l.String(); lives < 5 || strings.Count(text, "level=WARN") != 2 || strings.Count(text, "the one") != 1 {
+			t.Errorf("%d lives: %s", lives, text)
+		}
+	})
+}
+
+// TestStderrOfThisLife keeps what an earlier life of a server said out of the
+// reason for the end of a later one.
+func TestStderrOfThisLife(t *testing.T) {
+	t.Parallel()
+	tail := &tail{mask: newMasker()}
+	tail.add("before")
+	tail.begin()
+	if got := tail.suffix(); got != "" {
+		t.Errorf("a life that said nothing: %q", got)
+	}
+	tail.add("now")
+	if got := tail.suffix(); got != "; it said: now" {
+		t.Errorf("%q", got)
+	}
+	if got := tail.last(maxLogLines); len(got) != 2 {
+		t.Errorf("kept: %q", got)
 	}
 }
 
