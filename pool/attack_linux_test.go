@@ -424,18 +424,10 @@ func TestPlantedSecrets(t *testing.T) {
 func weakened(t *testing.T) (cfg ProcessConfig, weaken func(any)) {
 	t.Helper()
 	_, cacheDir := realWorker(t)
-	path := os.Getenv(weakenedEnvVar)
-	if path == "" {
-		path = filepath.Join(built.dir, "jailtest", "vmworker")
-		if _, err := os.Stat(path); err != nil {
-			t.Log("building the worker that can be weakened")
-			cmd := goCommand("build", "-tags", "jailtest", "-o", path, "../cmd/vmworker")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("build worker: %v: %s", err, out)
-			}
-			if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
+	path := filepath.Join(built.dir, "jailtest", "vmworker")
+	if _, err := os.Stat(path); err != nil {
+		if err := makeWeakened(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 	note := path + ".weaken"
@@ -450,6 +442,25 @@ func weakened(t *testing.T) (cfg ProcessConfig, weaken func(any)) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// makeWeakened builds such a worker, or copies the one that is given.
+func makeWeakened(path string) error {
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	given := os.Getenv(weakenedEnvVar)
+	if given == "" {
+		if out, err := goCommand("build", "-tags", "jailtest", "-o", path, "../cmd/vmworker").CombinedOutput(); err != nil {
+			return fmt.Errorf("build worker: %w: %s", err, out)
+		}
+		return nil
+	}
+	b, err := os.ReadFile(given)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o755)
 }
 
 // weakenedEnvVar names such a worker, to use instead of building one.

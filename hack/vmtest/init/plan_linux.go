@@ -81,6 +81,7 @@ var tests = []run{
 	{name: "spawn", test: true, dir: "/src/internal/spawn", argv: []string{"/tests/spawn.test"}},
 	{
 		name: "pool", test: true, dir: "/src/pool", argv: []string{"/tests/pool.test"},
+		env:  []string{"CELLBLOCK_TEST_WEAKENED=/opt/weakened"},
 		omit: []omission{{"^TestUnprivileged$", again}},
 	},
 	{name: "cellblock", test: true, dir: "/src", argv: []string{"/tests/cellblock.test"}},
