@@ -285,7 +285,6 @@ func TestStates(t *testing.T) {
 // TestWaitInTheQueue: a deadline that passes while a wait queues for a worker
 // loses nothing.
 func TestWaitInTheQueue(t *testing.T) {
-	busy := make(chan struct{})
 	hog := cellblock.CodeMode{Enabled: true, TimeoutMs: 60_000}
 	f := startFixture(t, cellblock.Config{
 		CodeMode: cellblock.CodeMode{TimeoutMs: 2000}, Agents: map[string]cellblock.CodeMode{"hog": hog}, Pool: cellblock.PoolConfig{Warm: 1, Max: 1},
@@ -294,16 +293,13 @@ func TestWaitInTheQueue(t *testing.T) {
 	if r.Status != cellblock.StatusWaiting {
 		t.Fatalf("got %s", show(r))
 	}
-	other := f.newRun(cellblock.RunConfig{Scope: cellblock.Scope{AgentID: "hog", RunID: "r2"}, Tools: []catalog.Tool{{
-		Name: "busy", Kind: catalog.KindCore, Call: func(context.Context, catalog.Invocation) (catalog.Result, error) {
-			close(busy)
-			return catalog.Result{Value: json.RawMessage("1")}, nil
-		},
-	}}})
+	other := f.newRun(cellblock.RunConfig{Scope: cellblock.Scope{AgentID: "hog", RunID: "r2"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var hogs sync.WaitGroup
-	hogs.Go(func() { other.run.Exec(ctx, cellblock.ExecInput{Code: "await tools.busy({}); for (;;) {}"}) })
-	<-busy
+	hogs.Go(func() { other.run.Exec(ctx, cellblock.ExecInput{Code: "for (;;) {}"}) })
+	for f.sup.Stats().Pool.Running == 0 {
+		time.Sleep(time.Millisecond) // the pool tells nobody who has its worker
+	}
 	again := f.wait(r.RunID)
 	if again.Status != cellblock.StatusWaiting || again.RunID != r.RunID {
 		t.Errorf("got %s, want waiting with the same id", show(again))
