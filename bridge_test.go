@@ -166,16 +166,13 @@ func TestParentOfNestedCalls(t *testing.T) {
 // TestQueueing: a deadline spent in the queue is a time-out of a cell that has
 // not begun; a full queue is an overload.
 func TestQueueing(t *testing.T) {
-	busy := make(chan struct{})
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 2500}, cellblock.PoolConfig{Warm: 1, Max: 1, MaxQueue: 1}, echoTool("echo"),
-		catalog.Tool{Name: "busy", Kind: catalog.KindCore, Call: func(context.Context, catalog.Invocation) (catalog.Result, error) {
-			close(busy)
-			return catalog.Result{Value: json.RawMessage("1")}, nil
-		}})
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 2500}, cellblock.PoolConfig{Warm: 1, Max: 1, MaxQueue: 1})
 	var first, second cellblock.Result
 	var both sync.WaitGroup
-	both.Go(func() { first = f.exec("await tools.busy({}); for (;;) {}") })
-	<-busy
+	both.Go(func() { first = f.exec("for (;;) {}") })
+	for f.sup.Stats().Pool.Running == 0 {
+		time.Sleep(time.Millisecond) // the pool tells nobody who has its worker
+	}
 	both.Go(func() { second = f.run.Exec(t.Context(), cellblock.ExecInput{Code: "return 1"}) })
 	for f.sup.Stats().Pool.Queued == 0 {
 		time.Sleep(time.Millisecond) // the pool tells nobody who joins its queue
