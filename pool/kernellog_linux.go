@@ -74,5 +74,5 @@ func stamp(line []byte) time.Time {
 	if !ok || !ends || !both || err != nil || err2 != nil {
 		return time.Time{}
 	}
-	return time.Unix(s, int64(ms)*int64(time.Millisecond)) //nolint:gosec // below 1024
+	return time.Unix(s, int64(ms)*int64(time.Millisecond))
 }

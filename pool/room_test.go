@@ -65,7 +65,7 @@ func TestAskedWhileStartsFail(t *testing.T) {
 		}
 		begun := time.Now()
 		var wg sync.WaitGroup
-		for _, session := range []string{"c", "d"} {
+		for i, session := range []string{"c", "d"} {
 			wg.Go(func() {
 				l, err := p.Acquire(t.Context(), Want{Session: session})
 				if err != nil {
@@ -77,17 +77,15 @@ func TestAskedWhileStartsFail(t *testing.T) {
 				}
 				l.Release()
 			})
+			synctest.Wait()
+			if n := len(leases[0].Wanted()) + len(leases[1].Wanted()); n != i+1 {
+				t.Errorf("%d leases asked for %d runs", n, i+1)
+			}
 		}
-		synctest.Wait()
 		if !p.Crowded() {
 			t.Error("not crowded although starts fail")
 		}
-		for i, l := range leases {
-			select {
-			case <-l.Wanted():
-			default:
-				t.Errorf("lease %d is not asked", i)
-			}
+		for _, l := range leases {
 			l.Release()
 		}
 		wg.Wait()
@@ -119,6 +117,21 @@ func TestKeptGiveWayWhileStartsFail(t *testing.T) {
 	})
 }
 
+// TestUsedGivesWayWhileStartsFail is the same for a worker that is given back
+// while another session waits: it is not kept in the first place.
+func TestUsedGivesWayWhileStartsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fewPlaces{answer: honest, places: 1}, Warm: -1, Max: 8, Recycle: RecycleSession})
+		l := acquire(t, p, Want{Session: "a"})
+		run(t, l, "1")
+		time.AfterFunc(time.Millisecond, l.Release)
+		acquire(t, p, Want{Session: "b"}).Release()
+		if got := p.Stats(); got.Ends[EndOK] != 1 || got.Ends[EndShutdown] != 0 {
+			t.Errorf("ends: %+v", got.Ends)
+		}
+	})
+}
+
 // TestDyingHoldPlaces has starts fail because the last workers are not reaped
 // yet: who waits is not refused, however certain the failure looks.
 func TestDyingHoldPlaces(t *testing.T) {
@@ -135,8 +148,21 @@ func TestDyingHoldPlaces(t *testing.T) {
 		l = acquire(t, p, Want{})
 		run(t, l, "1")
 		l.Release()
-		time.Sleep(time.Millisecond)
-		acquire(t, p, Want{}).Release() // comes after a start has failed
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			l, err := p.Acquire(t.Context(), Want{})
+			if err != nil {
+				t.Errorf("acquire: %v", err)
+				return
+			}
+			l.Release()
+		})
+		synctest.Wait()
+		if p.Stats().LastFailure == "" {
+			t.Error("no start has failed")
+		}
+		acquire(t, p, Want{}).Release() // comes after that
+		wg.Wait()
 	})
 }
 

@@ -25,7 +25,9 @@ func TestFindDenied(t *testing.T) {
 		begun float64 // seconds
 		want  int
 	}{
-		{123, 1500, 41}, {1234, 1500, 2}, {12, 1500, -1},
+		{123, 1500, 41},
+		{1234, 1500, 2},
+		{12, 1500, -1},
 		{123, 2000.509, 41},  // the stamp is of the last tick
 		{123, 2000.511, -1},  // another process had the number
 		{123, 5000, -1},      // the same
