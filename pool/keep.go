@@ -226,8 +226,8 @@ func (p *Pool) logEnd(e *entry, runs int, session string, cause error) {
 	x := e.exit
 	level, text := slog.LevelInfo, "worker ended"
 	switch e.end {
-	case EndOK, EndGuestError:
-		level = slog.LevelDebug // the life of a cell, told by its result
+	case EndOK, EndGuestError, EndShutdown:
+		level = slog.LevelDebug // the life of a cell, told by its result, or the end of all
 	case EndSyscallDenied:
 		level, text = slog.LevelError, "ALARM: worker made a denied system call"
 	case EndProtocol, EndCrash, EndSetup:
