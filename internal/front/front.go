@@ -74,7 +74,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	defer session.close()
 	conn := newLineConn(in, out, s.cfg.MaxLineBytes, s.cfg.Logger)
 	server := mcp.NewServer(&mcp.Implementation{Name: "cellblock", Title: "cellblock", Version: s.cfg.Version}, &mcp.ServerOptions{
-		Logger: s.cfg.Logger, Instructions: instructions,
+		Logger: slog.New(quiet{s.cfg.Logger.Handler()}), Instructions: instructions,
 		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 		SupportedProtocolVersions: []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"},
 	})
