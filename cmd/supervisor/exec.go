@@ -109,10 +109,15 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 		return a.noHost(unavailable(err), f.json)
 	}
 	if err := h.sup.Start(ctx); err != nil && ctx.Err() == nil && h.cfg.CodeMode.Enabled {
-		return a.noHost(unavailable(err), f.json)
+		told := errors.New(explain(err))
+		if !f.json {
+			return unavailable(told)
+		}
+		// The result says that it failed; this is what would help.
+		_, _ = fmt.Fprintln(a.errs, "supervisor:", told)
+	} else {
+		h.awaitBriefly(ctx, time.Duration(h.cfg.CodeMode.TimeoutMs)*time.Millisecond/2)
 	}
-	deadline := time.Duration(h.cfg.CodeMode.TimeoutMs) * time.Millisecond
-	h.awaitBriefly(ctx, deadline/2)
 	run, err := h.newRun()
 	if err != nil {
 		return err
@@ -134,14 +139,10 @@ func (a *app) exec(ctx context.Context, f *execFlags, in cellblock.ExecInput) (e
 // noHost tells of a start that failed before there could be a run. A reader of
 // JSON gets a result all the same.
 func (a *app) noHost(err error, asJSON bool) error {
-	if exitCode(err) != exitUnavailable {
+	if !asJSON || exitCode(err) != exitUnavailable {
 		return err
 	}
-	told := unavailable(errors.New(explain(err)))
-	if !asJSON {
-		return told
-	}
-	return errors.Join(told, a.printJSON(cellblock.Result{
+	return errors.Join(err, a.printJSON(cellblock.Result{
 		Status: cellblock.StatusFailed, Code: cellblock.CodeRuntimeUnavailable, Detail: cellblock.DetailInvalidConfig,
 		Error: "code mode runtime is unavailable: " + err.Error(),
 	}))
