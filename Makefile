@@ -4,7 +4,7 @@ LINT_VERSION := v2.15.0
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc cc clang 2>/dev/null),yes,)
 
-.PHONY: help run test test-rest check lint vet deps tidy bench fuzz engine build install clean
+.PHONY: help run test check lint vet deps tidy vmtest soak bench fuzz engine build install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,12 +16,18 @@ test: engine ## run the tests, with the race detector where a C compiler is
 	@$(if $(RACE),echo "tests run with the race detector",echo "no C compiler found: tests run WITHOUT the race detector")
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(if $(RACE),-race) -timeout 20m ./...
 
-check: build vet lint tidy deps test ## everything that a change must pass
+check: build vet lint tidy deps test vmtest ## everything that a change must pass
 	hack/clean-tree
 
 vet: engine
 	go vet ./...
 	GOARCH=arm64 go vet ./...
+
+vmtest: build ## run the tests of the jail on another kernel, with pure cgroup v2
+	hack/vmtest/run --short cgroup jail doctor exec
+
+soak: engine ## run cells for SOAK (default 60s) and look for what is left
+	go test -run Soak -soak=$(or $(SOAK),60s) -timeout 2h . ./jail ./pool
 
 lint: engine ## run the linters
 	hack/lint $(LINT_VERSION)
