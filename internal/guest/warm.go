@@ -19,7 +19,7 @@ const warmTime = 5 * time.Second
 // warm runs a cell of ours, resets the VM, and touches the pages that the cell
 // has written, which are the same in every worker. An idle fresh worker's first
 // run is then half as long: it meets neither cold code nor page faults.
-func (s *server) warm(pages []int) error {
+func (s *server) warm() error {
 	if err := s.dryRun(); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *server) warm(pages []int) error {
 	if err := s.vm.Reset(); err != nil {
 		return err
 	}
-	s.vm.touch(pages)
+	s.vm.touch(s.pages)
 	return nil
 }
 
