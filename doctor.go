@@ -72,14 +72,14 @@ func Doctor(ctx context.Context, cfg Config) Report {
 			break
 		}
 		if report.OK {
-			report.OK, report.Error = false, err.Error()
+			report.OK, report.Error = false, explained(err)
 		}
 		wall := missingWall(err)
 		if wall == nil || missing[wall.Wall] != nil || wall.Waiver() == "" || ctx.Err() != nil {
 			if wall != nil {
 				missing[wall.Wall] = wall
 			}
-			report.Error = err.Error()
+			report.Error = explained(err)
 			states = nil
 			break
 		}
@@ -91,6 +91,14 @@ func Doctor(ctx context.Context, cfg Config) Report {
 	}
 	report.Walls = tabulate(wanted, missing, states)
 	return report
+}
+
+// explained puts what is known of such a host before an error.
+func explained(err error) string {
+	if known := jail.Explain("", err); known.Reason != "" {
+		return known.String() + ": " + err.Error()
+	}
+	return err.Error()
 }
 
 // tryStart starts one worker under the configuration and returns its walls.

@@ -80,6 +80,9 @@ func startText(err error) string {
 	case errors.Is(err, pool.ErrUnwritable):
 		return pool.ErrUnwritable.Error()
 	default:
+		if known := jail.Explain("", err); known.Reason != "" {
+			return known.String()
+		}
 		return "no worker can be started; the log of the supervisor has the reason"
 	}
 }
