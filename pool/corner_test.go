@@ -134,3 +134,51 @@ func TestDyingAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// killHook is a worker that tells of its kill.
+type killHook struct {
+	*fakeWorker
+	hook func()
+}
+
+func (w killHook) Kill() {
+	w.hook()
+	w.fakeWorker.Kill()
+}
+
+// TestIdleEndAtOnce asks for a worker while several are ended for idleness: none
+// of them is given out any more.
+func TestIdleEndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p *Pool
+		killed := 0
+		hook := func() {
+			if killed++; killed > 1 {
+				return
+			}
+			l, w, err := p.take(Want{Session: "a"})
+			if l != nil || err != nil {
+				t.Errorf("got %+v, %v", l, err)
+				return
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := p.wait(ctx, w); !errors.Is(err, context.Canceled) {
+				t.Errorf("left with %v", err)
+			}
+		}
+		p = started(t, Config{Warm: -1, Recycle: RecycleSession, IdleTimeout: time.Minute, Starter: starterFunc(func(context.Context) (Worker, error) {
+			return killHook{newFake("w", honest), hook}, nil
+		})})
+		two := []*Lease{acquire(t, p, Want{Session: "a"}), acquire(t, p, Want{Session: "a"})}
+		for _, l := range two {
+			run(t, l, "1")
+			l.Release()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := p.Stats(); killed != 2 || got.Bound != 0 || got.Leases != 2 {
+			t.Errorf("%d killed, %+v", killed, got)
+		}
+	})
+}

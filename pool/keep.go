@@ -37,6 +37,9 @@ func (p *Pool) tend(ctx context.Context, now time.Time) time.Duration {
 		return 0
 	}
 	surplus, again := p.surplusLocked(now)
+	for _, e := range surplus { // at once, or a run could get it meanwhile
+		p.endLocked(e, EndShutdown, errIdle, now)
+	}
 	starts, wait := p.deficitLocked(now)
 	for range starts {
 		e := &entry{number: p.number, state: Spawning, since: now, done: make(chan struct{})}
@@ -48,7 +51,7 @@ func (p *Pool) tend(ctx context.Context, now time.Time) time.Duration {
 	}
 	p.mu.Unlock()
 	for _, e := range surplus {
-		p.end(e, EndShutdown, errIdle)
+		e.worker.Kill()
 	}
 	if again == 0 || wait > 0 && wait < again {
 		again = wait

@@ -93,19 +93,25 @@ func (p *Pool) unlistLocked(e *entry) {
 // returned.
 func (p *Pool) end(e *entry, why End, err error) End {
 	p.mu.Lock()
-	if e.why == nil {
-		e.why = &reason{why, err}
-	}
-	p.unlistLocked(e)
-	if e.state != Dead {
-		p.moveLocked(e, Dead, time.Now())
-		p.refillAt = time.Time{} // its run is over
-	}
+	p.endLocked(e, why, err, time.Now())
 	stands := e.why.end
 	p.mu.Unlock()
 	e.worker.Kill()
 	p.poke()
 	return stands
+}
+
+// endLocked is the part of end under the lock: from here on nobody gets the
+// worker. The caller kills it.
+func (p *Pool) endLocked(e *entry, why End, err error, now time.Time) {
+	if e.why == nil {
+		e.why = &reason{why, err}
+	}
+	p.unlistLocked(e)
+	if e.state != Dead {
+		p.moveLocked(e, Dead, now)
+		p.refillAt = time.Time{} // its run is over
+	}
 }
 
 // offerLocked gives a worker that has just become free to who needs it most,
