@@ -74,7 +74,7 @@ type guestError struct {
 // lacksMemory recognises what the engine throws when it cannot even allocate
 // the error about its memory.
 func (e *guestError) lacksMemory() bool {
-	return e.Name == "" && e.Text == "null" || e.Name == "InternalError" && e.Message == "Invalid error message"
+	return e.Text == "null" || e.Name == "InternalError" && e.Message == "Invalid error message"
 }
 
 // reachesModules says whether the cell ended because it reached for a module

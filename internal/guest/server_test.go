@@ -264,6 +264,8 @@ func TestEnds(t *testing.T) {
 		{"rejects with a call open", `tools.call("x", {}); throw new Error("at once")`, ipc.FailGuest, "Error: at once"},
 		{"syntax", `return )`, ipc.FailSyntax, "SyntaxError: "},
 		{"stuck", `await new Promise(() => {})`, ipc.FailStuck, textStuck},
+		{"memory, too little for an error", `const e = []; for (;;) e.push(new Error("x"))`, ipc.FailMemory, "InternalError: out of memory"},
+		{"throws null", `throw null`, ipc.FailGuest, "null"},
 		{"memory", `const a = []; for (;;) a.push(new Array(1000).fill(0))`, ipc.FailMemory, "InternalError: out of memory"},
 		{"recursion", `const f = () => f() + 1; return f()`, ipc.FailStack, "RangeError: Maximum call stack size exceeded"},
 		{"import in made code", `const p = eval("import('x')"); await p`, ipc.FailModule, textModule},
