@@ -319,8 +319,8 @@ func (p *Pool) giveBack(l *Lease) {
 		return // it died meanwhile
 	}
 	p.offerLocked(l.entry, time.Now())
-	if l.entry.used && p.queue.len() > 0 {
-		p.poke() // it may be in somebody's way
+	if l.entry.state == Ready {
+		p.poke() // it may be in somebody's way, and is idle from now on
 	}
 }
 
