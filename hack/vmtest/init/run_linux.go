@@ -106,19 +106,7 @@ func (r run) in(group string, t *tally) error {
 func (r run) command(ctx context.Context, group int) *exec.Cmd {
 	argv := r.argv
 	if r.test {
-		// A test that hangs should say where before it is killed.
-		argv = append(slices.Clip(argv), "-test.v", fmt.Sprintf("-test.timeout=%v", r.limit*9/10))
-		if os.Getenv("SHORT") != "" {
-			argv = append(argv, "-test.short")
-		}
-		left := make([]string, 0, len(r.omit))
-		for _, o := range r.omit {
-			left = append(left, o.pattern)
-			say("omit name=%s as=%s tests=%s reason=%q", r.name, r.as.name, o.pattern, o.why)
-		}
-		if len(left) > 0 {
-			argv = append(argv, "-test.skip="+strings.Join(left, "|"))
-		}
+		argv = slices.Concat(argv, r.testFlags())
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // of our own plan
 	cmd.Dir = r.dir
@@ -132,4 +120,26 @@ func (r run) command(ctx context.Context, group int) *exec.Cmd {
 		Setsid:     true, UseCgroupFD: true, CgroupFD: group,
 	}
 	return cmd
+}
+
+// testFlags are the arguments of a test, and tell what they leave out.
+func (r run) testFlags() []string {
+	// A test that hangs should say where before it is killed.
+	flags := []string{"-test.v", fmt.Sprintf("-test.timeout=%v", r.limit*9/10)}
+	if os.Getenv("SHORT") != "" {
+		flags = append(flags, "-test.short")
+	}
+	if r.just.pattern != "" {
+		say("just name=%s as=%s tests=%s reason=%q", r.name, r.as.name, r.just.pattern, r.just.why)
+		flags = append(flags, "-test.run="+r.just.pattern)
+	}
+	left := make([]string, 0, len(r.omit))
+	for _, o := range r.omit {
+		left = append(left, o.pattern)
+		say("omit name=%s as=%s tests=%s reason=%q", r.name, r.as.name, o.pattern, o.why)
+	}
+	if len(left) > 0 {
+		flags = append(flags, "-test.skip="+strings.Join(left, "|"))
+	}
+	return flags
 }
