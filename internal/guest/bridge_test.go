@@ -107,7 +107,7 @@ func TestSettledErrors(t *testing.T) {
 	ws := newWorlds(t)
 	const source = "const seen = e => [e instanceof Error, e.constructor.name, e.name, e.message, e.stack, Object.keys(e), e.code];\n" +
 		`try { await tools.call("x") } catch (e) { return seen(e) }`
-	const frame = `    at <anonymous> (cell:3:19)\n`
+	const frame = `    at <anonymous> (cell:2:19)\n`
 	for _, c := range []struct{ value, want string }{
 		{`{"name":"Error","message":"m"}`, `[true,"Error","Error","m","` + frame + `",[],null]`},
 		{`{"name":"TypeError","message":"m"}`, `[true,"TypeError","TypeError","m","` + frame + `",[],null]`},

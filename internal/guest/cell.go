@@ -8,10 +8,13 @@ import (
 )
 
 // A Cell is a program that has passed every check and is ready to be
-// evaluated. It is made by Compile and never changes.
+// evaluated by a VM's load. It is made by Compile and never changes.
 type Cell struct {
 	code string
-	pos  positions
+	// probe, if there is one, must compile as well before code may be
+	// evaluated. It is never evaluated itself.
+	probe string
+	pos   positions
 }
 
 // Refusal says why a source is no cell. It is the guest's fault, and nothing
@@ -37,7 +40,8 @@ func (r *Refusal) Error() string { return r.Message }
 // parentheses, or a function without a name; no generator) is called without
 // arguments and its result is the cell's.
 //
-// JavaScript is evaluated as it was written. TypeScript goes through a
+// JavaScript is evaluated as it was written, and whether it is JavaScript at all
+// is often found out only then: the VM's load refuses the rest. TypeScript goes through a
 // transform of the source alone, so a TypeScript source can make this use much
 // time and memory: it belongs in the jail, under the limits of the worker.
 //
@@ -54,13 +58,24 @@ func Compile(source []byte, language ipc.Language) (*Cell, *Refusal) {
 // be evaluated in the global scope under the name cellFile.
 func (c *Cell) Code() string { return c.code }
 
-// The frames around a source. Each has one line break before the source, so
-// that its columns are those of the cell and its lines one less.
+// The frames around a source. What stands before it is on its first line, so
+// that the engine's lines are those of the cell, and always as long.
 const (
-	plainHead  = "(async function () {\n"
+	plainHead  = "(async function () {              "
 	plainTail  = "\n})"
-	calledHead = "(async function () { const main =\n"
+	calledHead = "(async function () { const main = "
 	calledTail = "\n; return main() })"
+
+	// Two more frames are for what our parser does not take. After the
+	// function that it is in, one leaves room for operators and a colon only,
+	// the other for a comma and a brace only: what fits into both does not
+	// close its function.
+	looseHead = "1 ? async function () {           "
+	looseTail = "\n} : 0"
+	probeHead = "0, { async main() {               "
+	probeTail = "\n} }"
+
+	headBytes = len(plainHead)
 )
 
 // framed puts a source into the async function that it is the body of.
@@ -87,7 +102,8 @@ func newCell(source []byte, called bool) *Cell {
 }
 
 // compileUnusual decides about JavaScript that our parser does not take: text
-// of another kind, a syntax error, or one of the few things it does not know.
+// of another kind, a syntax error, what nests too deep for it, or one of the
+// few things that it does not know. The engine has the last word.
 func compileUnusual(source []byte) (*Cell, *Refusal) {
 	if startsWithFunction(source) {
 		if program, err := parseCell([]byte(calledProbe + string(source))); err == nil && isNamelessFunction(program) {
@@ -97,29 +113,17 @@ func compileUnusual(source []byte) (*Cell, *Refusal) {
 			return newCell(source, true), nil
 		}
 	}
-	found := transform(source, false, ipc.JavaScript)
-	if refusal := refuse(source, found, ipc.JavaScript); refusal != nil {
-		return nil, refusal
-	}
-	return newCell(source, false), nil
-}
-
-// refuse gives the reason against a source that went through a transform, in
-// the order in which reasons are looked at: shell text, modules, syntax.
-func refuse(source []byte, t transformed, language ipc.Language) *Refusal {
-	if len(t.problems) > 0 {
+	if callsModules(source) {
 		if looksLikeShell(source) {
-			return shellRefusal()
+			return nil, shellRefusal()
 		}
-		if hasStaticImport(source) {
-			return moduleRefusal(source)
-		}
-		return t.refusal(language)
+		return nil, moduleRefusal(source)
 	}
-	if t.modules || language == ipc.TypeScript && namesModule(source) {
-		return moduleRefusal(source)
-	}
-	return nil
+	return &Cell{
+		code:  looseHead + string(source) + looseTail,
+		probe: probeHead + string(source) + probeTail,
+		pos:   positions{source: source},
+	}, nil
 }
 
 // fenceNames are the language names that may stand after the opening fence.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -82,7 +83,31 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// refusal gives what Compile or the engine has against a source, nil if nothing.
+func (ws worlds) refusal(t *testing.T, source string, language ipc.Language) *Refusal {
+	t.Helper()
+	cell, r := Compile([]byte(source), language)
+	if r != nil {
+		return r
+	}
+	w := ws.open(t, testSettings, nil)
+	fn, err := w.vm.load(cell)
+	if err == nil {
+		w.vm.free(fn)
+		if x, err := w.vm.eval([]byte("globalThis.x"), "<test>"); err != nil || w.vm.do("qjs_is_number", uint64(x)) != 0 {
+			t.Error("loading runs the cell")
+		}
+		return nil
+	}
+	r, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		t.Fatalf("load: %v", err)
+	}
+	return r
+}
+
 func TestRefusals(t *testing.T) {
+	ws := newWorlds(t)
 	js, ts := ipc.JavaScript, ipc.TypeScript
 	for _, c := range []struct {
 		source   string
@@ -91,10 +116,10 @@ func TestRefusals(t *testing.T) {
 		message  string
 		line     int
 	}{
-		{"const a = ;", js, ipc.FailSyntax, "SyntaxError: Unexpected \";\"\n    at cell:1:11", 1},
+		{"const a = ;", js, ipc.FailSyntax, "SyntaxError: unexpected token in expression: ';'\n    at cell:1:11", 1},
 		{"const a = 1\nconst é😀 = ;", js, ipc.FailSyntax, "*", 2},
-		{"return 1 +", js, ipc.FailSyntax, "SyntaxError: Unexpected end of the program\n    at cell:1:11", 1},
-		{"/* 😀 */ return )", js, ipc.FailSyntax, "SyntaxError: Unexpected \")\"\n    at cell:1:17", 1},
+		{"return 1 +", js, ipc.FailSyntax, "SyntaxError: unexpected end of the program\n    at cell:1:11", 1},
+		{"/* 😀 */ return )", js, ipc.FailSyntax, "SyntaxError: unexpected token in expression: ')'\n    at cell:1:17", 1},
 		{"`unterminated", js, ipc.FailSyntax, "*", 0},
 		{"/* unterminated", js, ipc.FailSyntax, "*", 0},
 		{"'unterminated", js, ipc.FailSyntax, "*", 0},
@@ -121,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		{"var __a = 1 }); (async function () {", ts, ipc.FailTransform, "*", 0},
 	} {
 		t.Run(cutText(c.source, 40), func(t *testing.T) {
-			_, r := Compile([]byte(c.source), c.language)
+			r := ws.refusal(t, c.source, c.language)
 			if r == nil {
 				t.Fatal("accepted")
 			}
@@ -133,6 +158,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestShellText(t *testing.T) {
+	ws := newWorlds(t)
 	for _, source := range []string{
 		"ls -la /tmp && cat notes.txt", "cd x; grep foo bar", "git status", "npm install --save x", "cat file.txt | grep x", "echo \"hello\"", "$ ls", "#!/bin/bash\nls",
 		"./run.sh now", "/usr/bin/python3 x.py", "sudo rm -rf /", "mkdir -p a/b\ncd a/b", "python -c 'print(1)'", "curl https://example.com -o x", "find . -name '*.go'",
@@ -140,7 +166,7 @@ func TestShellText(t *testing.T) {
 		"tar xzf a.tgz", "apt-get install x", "touch a b",
 	} {
 		for _, language := range []ipc.Language{ipc.JavaScript, ipc.TypeScript} {
-			_, r := Compile([]byte(source), language)
+			r := ws.refusal(t, source, language)
 			if r == nil {
 				t.Errorf("%q: accepted", source)
 				continue
@@ -153,7 +179,7 @@ func TestShellText(t *testing.T) {
 	for _, source := range []string{
 		"ls -la", "ls", "test", "git.status()", "const cat = 1", "find(x)", "cd / 2",
 	} {
-		if _, r := Compile([]byte(source), ipc.JavaScript); r != nil {
+		if r := ws.refusal(t, source, ipc.JavaScript); r != nil {
 			t.Errorf("%q: refused: %v", source, r)
 		}
 	}
@@ -161,7 +187,7 @@ func TestShellText(t *testing.T) {
 		"find(x => {", "date = new Date(", "const x = 1 2", "test ? a :", "sort([1,2)", "let x = ;", "return tools.call('x'", "git + ", "if (x {", "node = {", "foo bar",
 		"await tools.search('a'", "type Foo = {", "interface A {", "time: for (;;", "cat, dog = ",
 	} {
-		if _, r := Compile([]byte(source), ipc.JavaScript); r == nil || r.Failure != ipc.FailSyntax {
+		if r := ws.refusal(t, source, ipc.JavaScript); r == nil || r.Failure != ipc.FailSyntax {
 			t.Errorf("%q: %v", source, r)
 		}
 	}

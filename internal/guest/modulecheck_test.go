@@ -255,3 +255,53 @@ func TestUnescapeIdentifier(t *testing.T) {
 		}
 	}
 }
+
+// deep makes a program that our parser does not take of another.
+func deep(source string) string { return source + "; 0" + strings.Repeat("+1", 1500) }
+
+// TestModuleAccessOnTokens looks at programs that only the tokens decide about.
+func TestModuleAccessOnTokens(t *testing.T) {
+	for _, c := range refused {
+		if c.line == 0 && !strings.HasPrefix(c.source, `require\u0028`) && !strings.Contains(c.source, "new ") {
+			t.Run("refused "+cutText(c.source, 60), func(t *testing.T) { checkModuleRefusal(t, deep(c.source), ipc.JavaScript, 1) })
+		}
+	}
+	for _, source := range []string{
+		// A slash that divides, and import behind it.
+		`a = b / import('x') / c`, `a = (b) / import('x') / 2`, `a = {} / import('x') / 2`, `a = f(1) / import('x') / 2`, `a = b[1] / import('x') / 2`,
+		"a = `b` / import('x') / 2", "a = `${b}` / import('x') / 2", `a = function () {} / import('x') / 2`, `a = class {} / import('x') / 2`,
+		`a = async function () {} / import('x') / 2`, `a = class B extends C {} / import('x') / 2`, `a = this / import('x') / 2`, `a = b.return / import('x') / 2`,
+		`a = b.if(1) / import('x') / 2`, `a = b++ / import('x') / 2`, `a = /b/ / import('x') / 2`, `a = b ? {} : {} / import('x') / 2`, `a = { b: {} / import('x') / 2 }`,
+		`l: a = b ? 1 : {} / import('x') / 2`, `f({} / import('x') / 2)`, `a = 1 / import('x') / 2`, `a = "b" / import('x') / 2`,
+		`return {} / import('x') / 2`, `{ class() {} } ; a = b / import('x') / 2`,
+		// A regular expression, and import behind it.
+		`if (a) /'/.test(b); import('x') // '`, `while (a) /"/.test(b); import("x") // "`, `for (const a of /'/.exec(b)) import('x') // '`,
+		`{} /'/.test(b); import('x') // '`, `function f() {} /'/.test(b); import('x') // '`, `class A {} /'/.test(b); import('x') // '`,
+		`l: {} /'/.test(b); import('x') // '`, `switch (a) { case 1: {} /'/.test(b); import('x') /* ' */ }`, `if (a) {} else {} /'/.test(b); import('x') // '`,
+		`try {} catch (e) {} /'/.test(b); import('x') // '`, "a = () => {}\n/'/.test(b), import('x') // '", `async function f() {} /'/.test(b); import('x') // '`,
+		`a = [/'/, import('x')] // '`, `f(/'/, import('x')) // '`, "`${/'/}${import('x')}` // '", `typeof /'/, import('x') // '`, `await /'/, import('x') // '`,
+		// Callees.
+		`(a, require)('x')`, `return (require)(a)`, `x = (1, (2, require))(a)`, `{ require(a) }`, `(require)?.('x')`, "(require)`x`", `f((require)(a))`,
+	} {
+		t.Run("refused "+source, func(t *testing.T) {
+			_, r := Compile([]byte(strings.Replace(deep("\n"+source), "; 0", "\n; 0", 1)), ipc.JavaScript)
+			if r == nil || r.Failure != ipc.FailModule {
+				t.Errorf("refusal %v", r)
+			}
+		})
+	}
+	for _, source := range []string{
+		`if (a) /import('x')/.test(b)`, `while (a) /require('x')/g.test(b)`, `for (;;) /import('x')/.test(b)`, `{} /import('x')/.test(b)`, `function f() {} /import('x')/.test(b)`,
+		`class A {} /import('x')/.test(b)`, `a = [/import('x')/]`, `f(/import('x')/)`, "a = `${/import('x')/}`", `return /require('x')/`, `typeof /require('x')/`, `a = /[/]import('x')/`,
+		`l: {} /import('x')/.test(b)`, `if (a) {} else {} /import('x')/.test(b)`, "a = () => {}\n/import('x')/.test(b)", `for (const a of /import('x')/.exec(b)) ;`, `a ? /import('x')/ : /import.meta/`,
+		`a = { import(b) { return 1 }, require(b) {}, async import2() {} }`, `class A { import(b) {} require(b) {} static import(b) {} }`, `a = { get require() {} }`,
+		`function require(a) {}`, `f(require)('x')`, `f(a, require)(b)`, `if (require) (a)`, `(a ? require : b)('x')`, `a.f(require)(b)`, `(f(require))(b)`, `[require](a)`, `({ require })(a)`,
+		`a.import(b)`, `a?.require(b)`, "a = `import('x')`", `a = "import('x')"`, `/* import('x') */ a`, "// import('x')\na", "<!-- import('x')\na", `x = { export: 1 }; x.export`, `(require, a)('x')`, `a = b => require`,
+	} {
+		t.Run("runs "+source, func(t *testing.T) {
+			if _, r := Compile([]byte(strings.Replace(deep("\n"+source), "; 0", "\n; 0", 1)), ipc.JavaScript); r != nil {
+				t.Errorf("refused: %v", r)
+			}
+		})
+	}
+}

@@ -30,32 +30,44 @@ type positions struct {
 // positions in the source. Each is a line, indented by four spaces.
 func (c *Cell) MapStack(stack string) string {
 	var b strings.Builder
-	shown := 0
+	for _, f := range c.pos.frames(stack) {
+		b.WriteString(f.String() + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// frames gives at most maxFrames of a stack's frames that are in the source.
+func (p positions) frames(stack string) []frame {
+	var out []frame
 	var consumer *sourcemap.Consumer
 	for line := range strings.SplitSeq(stack, "\n") {
 		f, ok := parseFrame(line)
-		if !ok || shown == maxFrames {
+		if !ok {
 			continue
 		}
-		if c.pos.sourceMap != nil && consumer == nil {
+		if p.sourceMap != nil && consumer == nil {
 			var err error
-			if consumer, err = sourcemap.Parse("", c.pos.sourceMap); err != nil {
-				return ""
+			if consumer, err = sourcemap.Parse("", p.sourceMap); err != nil {
+				return nil
 			}
 		}
-		if !c.pos.resolve(&f, consumer) {
+		if !p.resolve(&f, consumer) {
 			continue
 		}
-		shown++
-		fmt.Fprintf(&b, "    at %s (%s:%d:%d)\n", f.function, cellFile, f.line, f.column)
+		if out = append(out, f); len(out) == maxFrames {
+			break
+		}
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return out
 }
 
 // ErrorText is the whole text of an error: its words, then the frames of its
 // stack that are the cell's, at most 8 KiB.
 func (c *Cell) ErrorText(words, stack string) string {
-	frames := c.MapStack(stack)
+	return withFrames(words, c.MapStack(stack))
+}
+
+func withFrames(words, frames string) string {
 	if frames == "" {
 		return cutText(words, maxErrorBytes)
 	}
@@ -80,41 +92,69 @@ type frame struct {
 	line, column int
 }
 
-// parseFrame reads "    at name (cell:line:column)".
+// parseFrame reads "    at name (cell:line:column)", and "    at
+// cell:line:column" of a syntax error.
 func parseFrame(s string) (frame, bool) {
 	s, isFrame := strings.CutPrefix(strings.TrimSpace(s), "at ")
-	place := strings.LastIndex(s, " ("+cellFile+":")
-	if !isFrame || place < 0 || !strings.HasSuffix(s, ")") {
-		return frame{}, false
+	place, isBare := strings.CutPrefix(s, cellFile+":")
+	name := ""
+	if !isBare {
+		at := strings.LastIndex(s, " ("+cellFile+":")
+		if at < 0 || !strings.HasSuffix(s, ")") {
+			return frame{}, false
+		}
+		name, place = s[:at], s[at+len(cellFile)+3:len(s)-1]
 	}
-	name := s[:place]
-	line, column, found := strings.Cut(s[place+len(cellFile)+3:len(s)-1], ":")
+	line, column, found := strings.Cut(place, ":")
 	l, errLine := strconv.Atoi(line)
 	c, errColumn := strconv.Atoi(column)
-	if !found || errLine != nil || errColumn != nil {
+	if !isFrame || !found || errLine != nil || errColumn != nil {
 		return frame{}, false
 	}
 	return frame{function: name, line: l, column: c}, true
+}
+
+// String gives a frame as it is shown.
+func (f frame) String() string {
+	if f.function == "" {
+		return fmt.Sprintf("    at %s:%d:%d", cellFile, f.line, f.column)
+	}
+	return fmt.Sprintf("    at %s (%s:%d:%d)", f.function, cellFile, f.line, f.column)
 }
 
 // resolve moves a frame to its place in the source; false when it is not in it.
 func (p positions) resolve(f *frame, consumer *sourcemap.Consumer) bool {
 	if consumer != nil {
 		_, _, line, column, ok := consumer.Source(f.line, f.column-1)
-		if !ok || line < 2 {
-			return false
+		if line == 1 {
+			column -= headBytes
 		}
-		f.line, f.column = line-1, column+1
-		return true
+		f.line, f.column = line, column+1
+		return ok && column >= 0
 	}
-	// The frame takes the first line.
-	f.line--
+	if f.line == 1 { // the engine gives some constructors no column
+		f.column = max(f.column-headBytes, 1)
+	}
 	text, ok := p.line(f.line)
 	if !ok {
 		return false
 	}
 	f.column = utf16Len(string(text[:min(max(f.column-1, 0), len(text))])) + 1
 	return true
+}
+
+// endsBefore says whether a stack begins in the frame after the source.
+func (p positions) endsBefore(stack string) bool {
+	first, _, _ := strings.Cut(stack, "\n")
+	f, ok := parseFrame(first)
+	return ok && p.sourceMap == nil && f.line > p.lineOf(len(p.source))
+}
+
+// end is the place after the last character.
+func (p positions) end() frame {
+	last := p.lineOf(len(p.source))
+	text, _ := p.line(last)
+	return frame{line: last, column: utf16Len(string(text)) + 1}
 }
 
 // line gives the text of a line, as the engine counts lines.

@@ -28,7 +28,7 @@ func TestPositions(t *testing.T) {
 			"inner functions", "function a() {\n  b()\n}\nfunction b() {\n  throw new Error('x')\n}\na()", js,
 			"Error: x\n    at b (cell:5:13)\n    at a (cell:2:3)\n    at <anonymous> (cell:7:1)",
 		},
-		{"callback of a native", "[1].map(x => {\n  boom()\n})", js, "ReferenceError: boom is not defined\n    at <anonymous> (cell:2:3)\n    at <anonymous> (cell:1:9)"},
+		{"callback of a native", "[1].map(x => {\n  boom()\n})", js, "ReferenceError: boom is not defined\n    at <anonymous> (cell:2:3)\n    at <anonymous> (cell:1:8)"},
 		{"from a timer", "await new Promise((ok, no) => no(new Error('n')))", js, "Error: n\n    at <anonymous> (cell:1:38)\n    at <anonymous> (cell:1:11)"},
 		{"interface above", "interface A {\n  n: number\n}\n\ntype B = A\n\nthrow new Error('line seven')", ts, "Error: line seven\n    at <anonymous> (cell:7:11)"},
 		{"typescript first line", "throw new Error('one')", ts, "Error: one\n    at <anonymous> (cell:1:11)"},
@@ -65,11 +65,11 @@ func TestMapStackShowsCellFramesOnly(t *testing.T) {
 		t.Fatal(r)
 	}
 	stack := strings.Join([]string{
-		"    at f (cell:2:2)", "    at apply (native)", "    at begin (<cellblock>:9:1)", "    at <eval> (<input>:1:1)", "    at g (cell:4:99)",
-		"    at wrapper (cell:1:1)", "    at after (cell:5:1)", "    at far (cell:77:1)", "    at bad (cell:x:1)", "    at bad (cell:2)", "at (cell:", "junk",
-		"    at h (cell) (cell:3:1)", "    at (/etc/passwd:1:1)", "    at negative (cell:-3:-4)", "    at huge (cell:99999999999999999999:1)",
+		"    at f (cell:1:36)", "    at apply (native)", "    at begin (<cellblock>:9:1)", "    at <eval> (<input>:1:1)", "    at g (cell:3:99)",
+		"    at ctor (cell:1:1)", "    at after (cell:4:1)", "    at far (cell:77:1)", "    at bad (cell:x:1)", "    at bad (cell:2)", "at (cell:", "junk", "cell:1:1",
+		"    at h (cell) (cell:2:1)", "    at (/etc/passwd:1:1)", "    at negative (cell:-3:-4)", "    at huge (cell:99999999999999999999:1)", "    at cell:2:2", "    at cell:2",
 	}, "\n")
-	want := "    at f (cell:1:2)\n    at g (cell:3:6)\n    at h (cell) (cell:2:1)"
+	want := "    at f (cell:1:2)\n    at g (cell:3:6)\n    at ctor (cell:1:1)\n    at h (cell) (cell:2:1)\n    at cell:2:2"
 	if got := cell.MapStack(stack); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -83,7 +83,7 @@ func TestErrorTextIsCut(t *testing.T) {
 	if r != nil {
 		t.Fatal(r)
 	}
-	got := cell.ErrorText("Error: "+strings.Repeat("é", 9000), "    at f (cell:2:1)")
+	got := cell.ErrorText("Error: "+strings.Repeat("é", 9000), "    at f (cell:1:35)")
 	if len(got) > maxErrorBytes || len(got) < maxErrorBytes-2 || !strings.HasSuffix(got, "é\n    at f (cell:1:1)") {
 		t.Errorf("%d bytes, end %q", len(got), got[len(got)-30:])
 	}

@@ -128,7 +128,7 @@ func (w *world) runAs(source string, language ipc.Language) guestState {
 		w.t.Fatalf("compile %.80q: %v", source, refusal)
 	}
 	w.cell = cell
-	fn, err := w.vm.eval([]byte(cell.Code()), cellFile)
+	fn, err := w.vm.load(cell)
 	if err != nil {
 		w.t.Fatalf("eval %.80q: %v", source, err)
 	}

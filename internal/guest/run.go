@@ -158,7 +158,7 @@ func (s *server) startCell(m *ipc.Start) error {
 	if _, err := s.vm.callAPI(apiStart, text); err != nil {
 		return err
 	}
-	fn, err := s.vm.eval([]byte(cell.Code()), cellFile)
+	fn, err := s.vm.load(cell)
 	if err != nil {
 		return err
 	}

@@ -10,30 +10,30 @@ import (
 // token is one token of a source, without white space and comments.
 type token struct {
 	kind    js.TokenType
-	text    string
+	text    []byte
 	at      int  // byte offset
 	newLine bool // a line break comes before it
+	// outer is the place of the bracket around it, pair that of the bracket
+	// that closes it; -1 without.
+	outer, pair int
 }
 
 // maxTokens bounds how far a source is looked through.
 const maxTokens = 1 << 20
 
-// tokensOf gives the tokens of a source up to the first that is none. It knows
-// no grammar: whether a slash begins a regular expression is told from the
-// token before it.
+// tokensOf gives the tokens of a source up to the first that is none.
 func tokensOf(source []byte) []token {
 	l := js.NewLexer(parse.NewInputBytes(lexable(source)))
+	slashes := newSlashes()
 	var out []token
 	at, newLine := 0, false
 	for len(out) < maxTokens {
 		kind, text := l.Next()
-		if kind == js.DivToken || kind == js.DivEqToken {
-			if regExpMayFollow(out) {
-				kind, text = l.RegExp()
-			}
+		if (kind == js.DivToken || kind == js.DivEqToken) && slashes.regExp() {
+			kind, text = l.RegExp()
 		}
 		if kind == js.ErrorToken {
-			return out
+			break
 		}
 		start := at
 		at += len(text)
@@ -42,11 +42,34 @@ func tokensOf(source []byte) []token {
 			newLine = true
 		case js.WhitespaceToken, js.CommentToken:
 		default:
-			out = append(out, token{kind: kind, text: string(text), at: start, newLine: newLine})
+			t := token{kind: kind, text: text, at: start, newLine: newLine}
+			slashes.see(t)
+			out = append(out, t)
 			newLine = false
 		}
 	}
+	pairBrackets(out)
 	return out
+}
+
+// pairBrackets finds the brackets that belong together, whatever their kinds.
+func pairBrackets(tokens []token) {
+	outer := -1
+	for i := range tokens {
+		t := &tokens[i]
+		t.outer, t.pair = outer, -1
+		switch t.kind {
+		case js.OpenParenToken, js.OpenBracketToken, js.OpenBraceToken, js.TemplateStartToken:
+			outer = i
+		case js.CloseParenToken, js.CloseBracketToken, js.CloseBraceToken, js.TemplateEndToken:
+			if outer >= 0 {
+				tokens[outer].pair = i
+				outer = tokens[outer].outer
+				t.outer = outer
+			}
+		default:
+		}
+	}
 }
 
 // lexable is a copy without the bytes at which the lexer stops: it knows no
@@ -74,30 +97,16 @@ func firstToken(source []byte) string {
 	}
 }
 
-// regExpMayFollow says whether an expression may begin after these tokens.
-func regExpMayFollow(before []token) bool {
-	if len(before) == 0 {
-		return true
-	}
-	last := before[len(before)-1]
-	switch last.kind {
-	case js.CloseParenToken, js.CloseBracketToken, js.CloseBraceToken, js.StringToken, js.TemplateToken,
-		js.TemplateEndToken, js.RegExpToken, js.PrivateIdentifierToken, js.IncrToken, js.DecrToken,
-		js.ThisToken, js.SuperToken, js.NullToken, js.TrueToken, js.FalseToken:
-		return false
-	default:
-		return !js.IsNumeric(last.kind) && (!js.IsIdentifier(last.kind) || last.text == "await" || last.text == "yield")
-	}
-}
-
 // A sight is a place in the tokens that is, or may be, about modules.
 type sight struct {
 	at   int
 	what string
 	// static: an import declaration or an export from elsewhere.
 	static bool
-	// sure: the tokens alone leave no other reading.
+	// sure: the tokens alone leave no other reading, types included.
 	sure bool
+	// call: in JavaScript the tokens leave no other reading.
+	call bool
 }
 
 // sightsOf finds the places of a source that are about modules.
@@ -108,7 +117,7 @@ func sightsOf(source []byte) []sight {
 		if !js.IsIdentifierName(t.kind) || i > 0 && isDot(tokens[i-1].kind) {
 			continue // a property
 		}
-		word := unescapeIdentifier([]byte(t.text))
+		word := unescapeIdentifier(t.text)
 		switch word {
 		case "import":
 			out = appendSight(out, importSight(tokens, i))
@@ -144,7 +153,8 @@ func importSight(tokens []token, i int) sight {
 	at := tokens[i].at
 	switch next := kindAt(tokens, i+1); {
 	case next == js.DotToken:
-		return sight{at: at, what: "import.meta", sure: kindAt(tokens, i+2) == js.MetaToken}
+		meta := kindAt(tokens, i+2) == js.MetaToken
+		return sight{at: at, what: "import.meta", sure: meta, call: meta}
 	case next == js.OpenParenToken:
 		return callSight(tokens, i, "import()")
 	case startsStatement(tokens, i) && (next == js.StringToken || next == js.OpenBraceToken ||
@@ -161,7 +171,7 @@ func exportSight(tokens []token, i int) sight {
 	}
 	s := sight{at: tokens[i].at, what: "export from a module", static: true}
 	j := i + 1
-	if kindAt(tokens, j) == js.IdentifierToken && tokens[j].text == "type" {
+	if kindAt(tokens, j) == js.IdentifierToken && string(tokens[j].text) == "type" {
 		j++
 	}
 	switch kindAt(tokens, j) {
@@ -170,10 +180,7 @@ func exportSight(tokens []token, i int) sight {
 	case js.ImportToken:
 		return s
 	case js.OpenBraceToken:
-		for j < len(tokens) && tokens[j].kind != js.CloseBraceToken {
-			j++
-		}
-		if kindAt(tokens, j+1) == js.FromToken {
+		if closing := tokens[j].pair; closing >= 0 && kindAt(tokens, closing+1) == js.FromToken {
 			return s
 		}
 	default:
@@ -181,22 +188,63 @@ func exportSight(tokens []token, i int) sight {
 	return sight{}
 }
 
-// callSight looks at import or require with something after it. With a string
-// as its first argument it cannot be the name of a method or of a type member.
+// callSight looks at import or require with something after it. It is a call
+// for certain unless the tokens may as well be the head of a method, which has
+// a body, or of a type member, whose first parameter is no string.
 func callSight(tokens []token, i int, what string) sight {
 	s := sight{at: tokens[i].at, what: what}
-	j := i + 1
+	j := calleeEnd(tokens, i)
 	if kindAt(tokens, j) == js.OptChainToken {
 		j++
 	}
-	if kindAt(tokens, j) == js.OpenParenToken {
+	switch kindAt(tokens, j) {
+	case js.TemplateToken, js.TemplateStartToken:
+		s.call = kindAt(tokens, i) != js.ImportToken
+	case js.OpenParenToken:
 		switch kindAt(tokens, j+1) {
 		case js.StringToken, js.TemplateToken, js.TemplateStartToken:
-			s.sure = true
+			s.sure, s.call = true, true
 		default:
+			closing := tokens[j].pair
+			s.call = closing >= 0 && kindAt(tokens, closing+1) != js.OpenBraceToken
 		}
+	default:
 	}
 	return s
+}
+
+// calleeEnd gives the place after a callee, which may stand in parentheses, at
+// the end of a sequence.
+func calleeEnd(tokens []token, i int) int {
+	end := i + 1
+	for first := i; kindAt(tokens, end) == js.CloseParenToken; end++ {
+		switch kindAt(tokens, first-1) {
+		case js.OpenParenToken, js.CommaToken:
+		default:
+			return i + 1
+		}
+		first = tokens[first].outer
+		if kindAt(tokens, first) != js.OpenParenToken || !groupMayFollow(kindAt(tokens, first-1)) {
+			return i + 1
+		}
+	}
+	return end
+}
+
+// groupMayFollow says whether a parenthesis after this token is for certain
+// neither that of a call nor the head of a statement.
+func groupMayFollow(kind js.TokenType) bool {
+	switch kind {
+	case js.ErrorToken, js.ReturnToken, js.ThrowToken, js.TypeofToken, js.VoidToken, js.DeleteToken, js.NewToken,
+		js.AwaitToken, js.ElseToken, js.DoToken, js.CaseToken, js.InToken, js.InstanceofToken,
+		js.OpenParenToken, js.OpenBracketToken, js.OpenBraceToken, js.TemplateStartToken, js.TemplateMiddleToken:
+		return true
+	case js.CloseParenToken, js.CloseBracketToken, js.CloseBraceToken, js.TemplateToken, js.TemplateEndToken, js.OptChainToken,
+		js.DotToken, js.RegExpToken, js.StringToken, js.PrivateIdentifierToken, js.MulToken:
+		return false // MulToken: of a generator
+	default:
+		return js.IsPunctuator(kind) || js.IsOperator(kind)
+	}
 }
 
 // startsStatement says whether a token may be the first of a statement.
@@ -217,6 +265,17 @@ func startsStatement(tokens []token, i int) bool {
 func hasStaticImport(source []byte) bool {
 	for _, s := range sightsOf(source) {
 		if s.static {
+			return true
+		}
+	}
+	return false
+}
+
+// callsModules says whether a JavaScript source that our parser does not take
+// reaches for modules for certain.
+func callsModules(source []byte) bool {
+	for _, s := range sightsOf(source) {
+		if s.call || s.static {
 			return true
 		}
 	}

@@ -29,8 +29,8 @@ type problem struct {
 const maxProblems = 3
 
 func compileTypeScript(source []byte) (*Cell, *Refusal) {
-	t := transform(source, startsWithFunction(source), ipc.TypeScript)
-	if refusal := refuse(source, t, ipc.TypeScript); refusal != nil {
+	t := transform(source, startsWithFunction(source))
+	if refusal := t.refusal(source); refusal != nil {
 		return nil, refusal
 	}
 	return &Cell{code: t.code, pos: positions{source: source, sourceMap: []byte(t.sourceMap)}}, nil
@@ -39,21 +39,21 @@ func compileTypeScript(source []byte) (*Cell, *Refusal) {
 // transform puts a source into the frame and through esbuild. The frame
 // decides more than it seems: inside a function imports and exports of every
 // kind are syntax errors, so none of them can vanish with the types.
-func transform(source []byte, maybeNameless bool, language ipc.Language) transformed {
-	t := transformFramed(source, false, language)
+func transform(source []byte, maybeNameless bool) transformed {
+	t := transformFramed(source, false)
 	if len(t.problems) > 0 && maybeNameless {
-		if c := transformFramed(source, true, language); len(c.problems) == 0 && c.called {
+		if c := transformFramed(source, true); len(c.problems) == 0 && c.called {
 			return c
 		}
 	}
 	if len(t.problems) == 0 && t.called {
-		return transformFramed(source, true, language)
+		return transformFramed(source, true)
 	}
 	return t
 }
 
-func transformFramed(source []byte, called bool, language ipc.Language) transformed {
-	result := api.Transform(framed(source, called), transformOptions(language))
+func transformFramed(source []byte, called bool) transformed {
+	result := api.Transform(framed(source, called), transformOptions())
 	if len(result.Errors) > 0 {
 		return transformed{problems: problemsOf(result.Errors, source)}
 	}
@@ -62,7 +62,7 @@ func transformFramed(source []byte, called bool, language ipc.Language) transfor
 	if err != nil {
 		// Our parser gives up on very long chains. What it would have looked
 		// at is then found out with more transforms.
-		return transformLong(source, called, language, t)
+		return transformLong(source, called, t)
 	}
 	body, ok := cellBody(program)
 	if !ok {
@@ -79,18 +79,17 @@ func transformFramed(source []byte, called bool, language ipc.Language) transfor
 
 // transformLong finds out without a parse of the output whether a source
 // reaches for modules and keeps to its frame.
-func transformLong(source []byte, called bool, language ipc.Language, t transformed) transformed {
-	// After the function, the parentheses of the frame leave room for a comma
-	// or the end, the middle of a conditional for a colon only. No text closes
-	// both and goes on.
-	o := transformOptions(language)
-	o.Sourcemap = api.SourceMapNone
-	conditional := "0 ? async function () {\n" + string(source) + "\n} : 0"
+func transformLong(source []byte, called bool, t transformed) transformed {
+	body := string(source)
 	if called {
-		conditional = "0 ? async function () { const main =\n" + string(source) + "\n; return main() } : 0"
+		body = "const main =\n" + body + "\n; return main()"
 	}
-	if result := api.Transform(conditional, o); len(result.Errors) > 0 {
-		return transformed{problems: []problem{{line: 1, column: 1, text: "unbalanced brackets close the cell"}}}
+	o := transformOptions()
+	o.Sourcemap = api.SourceMapNone
+	for _, frame := range []string{looseHead + body + looseTail, probeHead + body + probeTail} {
+		if result := api.Transform(frame, o); len(result.Errors) > 0 {
+			return transformed{problems: []problem{{line: 1, column: 1, text: "unbalanced brackets close the cell"}}}
+		}
 	}
 	const mark = "__cellblockModule"
 	o.Define = map[string]string{"require": mark + "Require", "import.meta": mark + "Meta"}
@@ -102,9 +101,9 @@ func transformLong(source []byte, called bool, language ipc.Language, t transfor
 	return t
 }
 
-func transformOptions(language ipc.Language) api.TransformOptions {
-	o := api.TransformOptions{
-		Loader: api.LoaderJS,
+func transformOptions() api.TransformOptions {
+	return api.TransformOptions{
+		Loader: api.LoaderTS,
 		Target: api.ES2022,
 		// With the default character set, which is ASCII, columns of the
 		// output are the same in bytes and in UTF-16 units.
@@ -113,39 +112,40 @@ func transformOptions(language ipc.Language) api.TransformOptions {
 		LogLevel:       api.LogLevelSilent,
 		LogLimit:       maxProblems,
 	}
-	if language == ipc.TypeScript {
-		o.Loader = api.LoaderTS
-	}
-	return o
 }
 
 func problemsOf(messages []api.Message, source []byte) []problem {
-	last := positions{source: source}.lineOf(len(source))
+	end := positions{source: source}.end()
 	out := make([]problem, 0, maxProblems)
 	for _, m := range messages[:min(len(messages), maxProblems)] {
 		p := problem{text: m.Text}
-		if l := m.Location; l != nil && l.Line > 1 {
-			p.line = l.Line - 1
+		if l := m.Location; l != nil && (l.Line > 1 || l.Column >= headBytes) {
+			p.line = l.Line
 			p.column = utf16Len(l.LineText[:min(l.Column, len(l.LineText))]) + 1
+			if l.Line == 1 {
+				p.column -= headBytes
+			}
 		}
-		if p.line > last { // the frame behind the source
-			text, _ := positions{source: source}.line(last)
-			p = problem{line: last, column: utf16Len(string(text)) + 1, text: "Unexpected end of the program"}
+		if p.line > end.line { // the frame behind the source
+			p = problem{line: end.line, column: end.column, text: "Unexpected end of the program"}
 		}
 		out = append(out, p)
 	}
 	return out
 }
 
-// refusal words the syntax errors of a source.
-func (t transformed) refusal(language ipc.Language) *Refusal {
-	if language == ipc.JavaScript {
-		p := t.problems[0]
-		r := &Refusal{Failure: ipc.FailSyntax, Message: "SyntaxError: " + p.text, Line: p.line}
-		if p.line > 0 {
-			r.Message += fmt.Sprintf("\n    at %s:%d:%d", cellFile, p.line, p.column)
-		}
-		return r
+// refusal gives the reason against a source, in the order in which reasons are
+// looked at: shell text, modules, syntax.
+func (t transformed) refusal(source []byte) *Refusal {
+	switch {
+	case len(t.problems) == 0 && (t.modules || namesModule(source)):
+		return moduleRefusal(source)
+	case len(t.problems) == 0:
+		return nil
+	case looksLikeShell(source):
+		return shellRefusal()
+	case hasStaticImport(source):
+		return moduleRefusal(source)
 	}
 	var words []string
 	for _, p := range t.problems {

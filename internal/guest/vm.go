@@ -180,14 +180,28 @@ func (vm *VM) metMemoryLimit() bool {
 // heapBytes is what the QuickJS heap holds.
 func (vm *VM) heapBytes() uint64 { return uint64(vm.do("qjs_get_allocated_size")) }
 
+// compileOnly makes the engine compile a script and not run it.
+const compileOnly = 1 << 5
+
 // eval evaluates a script in global, sloppy mode.
 func (vm *VM) eval(source []byte, file string) (handle, error) {
+	return vm.script(source, file, 0)
+}
+
+// compile finds out whether a script has syntax errors.
+func (vm *VM) compile(source []byte, file string) error {
+	compiled, err := vm.script(source, file, compileOnly)
+	vm.free(compiled)
+	return err
+}
+
+func (vm *VM) script(source []byte, file string, flags uint64) (handle, error) {
 	code, ok := vm.allocate(source)
 	if !ok {
 		return 0, vm.outOfMemory()
 	}
 	name := vm.cstring(file)
-	value := vm.do("qjs_eval", uint64(code), uint64(len(source)), name, 0)
+	value := vm.do("qjs_eval", uint64(code), uint64(len(source)), name, flags)
 	vm.release(code, source)
 	return vm.checked(handle(value))
 }
