@@ -9,6 +9,10 @@
  * Worker, setImmediate, and whatever else belongs to a browser or a server.
  * `import()` and `import.meta` are refused before a cell runs.
  *
+ * The text of an error that ends a cell has the places in the cell as it was
+ * sent. A stack that the cell reads itself has the right lines, but columns of
+ * the first line count some 34 characters that stand before the cell; in a
+ * TypeScript cell it has the places of the JavaScript made from it.
  * Error.prepareStackTrace and Error.stackTraceLimit are fixed.
  */
 

@@ -15,7 +15,7 @@ const preludeFile = "<cellblock>"
 var preludeFiles embed.FS
 
 var preludeOrder = [...]string{
-	"intrinsics", "values", "bridge", "tools", "mcp", "namespaces", "yield",
+	"intrinsics", "values", "stack", "bridge", "tools", "mcp", "namespaces", "yield",
 	"swarm", "output", "timers", "clone", "encoding", "urlhost", "urlparse", "url", "run",
 }
 
@@ -23,7 +23,7 @@ var preludeOrder = [...]string{
 // function that takes the native doors and returns the functions that the host
 // calls:
 //
-//	start(config), begin(cell), settle(id, ok, value), fire(), rejected(promise, reason, handled), state()
+//	start(config), begin(promise), settle(id, ok, value), fire(), rejected(promise, reason, handled), state()
 //
 // The parts share one scope; each says at its top what it makes.
 func preludeSource() (string, error) {

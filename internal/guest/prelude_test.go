@@ -132,7 +132,11 @@ func (w *world) runAs(source string, language ipc.Language) guestState {
 	if err != nil {
 		w.t.Fatalf("eval %.80q: %v", source, err)
 	}
-	w.call(apiBegin, fn)
+	promise, err := w.vm.call(fn)
+	if err != nil {
+		w.t.Fatalf("call %.80q: %v", source, err)
+	}
+	w.call(apiBegin, promise)
 	return w.state()
 }
 
@@ -349,5 +353,40 @@ func TestThrowingTimerIsALineOfOutput(t *testing.T) {
 	value(t, w.state())
 	if len(w.output) != 1 || !strings.Contains(w.output[0], "Uncaught Error: tick") {
 		t.Errorf("output %q", w.output)
+	}
+}
+
+// TestStacksInTheCell reads e.stack where the guest does.
+func TestStacksInTheCell(t *testing.T) {
+	ws := newWorlds(t)
+	for _, c := range []struct{ source, want string }{
+		{"\nreturn new Error('x').stack", `"    at <anonymous> (cell:2:12)\n"`},
+		{"function f() {\n return new Error('x').stack }\nreturn f()", `"    at f (cell:2:13)\n    at <anonymous> (cell:3:8)\n"`},
+		{"\nconst o = {}; Error.captureStackTrace(o); return o.stack", `"    at <anonymous> (cell:2:39)\n"`},
+		{"\nfunction f() { const o = {}; Error.captureStackTrace(o, f); return o.stack }\nreturn f()", `"    at <anonymous> (cell:3:8)\n"`},
+		{"\nreturn [1].map(() => new Error('x').stack)[0]", `"    at <anonymous> (cell:2:26)\n    at map (native)\n    at <anonymous> (cell:2:12)\n"`},
+		{"\ntry { setTimeout(1) } catch (e) { return e.stack }", `"    at <anonymous> (cell:2:7)\n"`},
+		{"\ntry { structuredClone(() => 1) } catch (e) { return e.stack }", `"    at <anonymous> (cell:2:7)\n"`},
+		{"\ntry { await tools.call(5) } catch (e) { return e.stack }", `"    at <anonymous> (cell:2:19)\n"`},
+		{"\nreturn new DOMException('x').stack", `"    at <anonymous> (cell:2:12)\n"`},
+		{"let s; text({\ntoJSON() { s = new Error('x').stack } }); return s", `"    at toJSON (cell:2:20)\n    at <anonymous> (cell:1:41)\n"`},
+		{"const e = new Error('x'); e.stack = 'mine'; return e.stack", `"mine"`},
+		{"const { get } = Object.getOwnPropertyDescriptor(Error.prototype, 'stack'); try { get.call(1) } catch (e) { return [e.message, get.call({}) === undefined, get.name] }", `["not an object",true,"get stack"]`},
+		{"try { Error.captureStackTrace(1) } catch (e) { return [String(e), Error.captureStackTrace.name, Error.captureStackTrace.length] }", `["TypeError: not an object","captureStackTrace",2]`},
+		{"const o = Object.freeze({}); try { Error.captureStackTrace(o) } catch {} return 'stack' in o", `false`},
+		{"const o = new Proxy({}, { defineProperty() { throw 1 }, getOwnPropertyDescriptor() { throw 2 } }); try { Error.captureStackTrace(o) } catch (e) { return e }", `2`},
+	} {
+		if got := value(t, ws.open(t, testSettings, nil).run(c.source)); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.source, got, c.want)
+		}
+	}
+	w := ws.open(t, testSettings, nil)
+	now := time.Now()
+	w.vm.now = func() time.Time { return now }
+	w.run("return new Promise((ok) => setTimeout(() =>\nok(new Error('x').stack)))")
+	now = now.Add(time.Second)
+	w.call(apiFire)
+	if got, want := value(t, w.state()), `"    at <anonymous> (cell:2:8)\n"`; got != want {
+		t.Errorf("in a timer: %s", got)
 	}
 }

@@ -164,7 +164,12 @@ func (s *server) startCell(m *ipc.Start) error {
 	}
 	defer s.vm.free(fn)
 	s.run.started = true
-	if _, err := s.vm.callAPI(apiBegin, fn); err != nil {
+	promise, err := s.vm.call(fn)
+	if err != nil {
+		return err
+	}
+	defer s.vm.free(promise)
+	if _, err := s.vm.callAPI(apiBegin, promise); err != nil {
 		return err
 	}
 	return s.vm.runJobs()

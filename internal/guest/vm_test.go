@@ -20,7 +20,7 @@ const testPrelude = `(function (native) {
 	let promise;
 	return {
 		start(config) { globalThis.config = config; },
-		begin(fn) { promise = fn(); },
+		begin(p) { promise = p; },
 		settle(id, ok, value) { globalThis.settled(id, ok, value); },
 		fire() { return 0; },
 		rejected(promise, reason, handled) { (globalThis.rejections ??= []).push([reason, handled]); },

@@ -28,9 +28,9 @@ for (const constructor of [
   BigInt64Array, BigUint64Array, Float16Array, Float32Array, Float64Array,
 ]) typedArrays[constructor.name] = constructor;
 
-const uncloneable = (value) => new DOMExceptionConstructor(
+const uncloneable = (value) => cleanStack(new DOMExceptionConstructor(
   (typeof value === 'symbol' ? 'a symbol' : typeof value === 'function' ? 'a function' : 'this object') +
-  ' could not be cloned', 'DataCloneError');
+  ' could not be cloned', 'DataCloneError'));
 
 // attempt is the result of a function that throws for values of another kind.
 const attempt = (probe, value) => {

@@ -38,10 +38,10 @@ const start = (configText) => {
   if (config.swarm) installSwarm();
 };
 
-// begin calls the cell and follows its promise. An own `constructor` keeps
-// `then` from asking the guest which kind of promise to make.
-const begin = (cell) => {
-  const promise = apply(cell, undefined, []);
+// begin follows the promise of the cell, which the host has called itself so
+// that no frame of ours is below it. An own `constructor` keeps `then` from
+// asking the guest which kind of promise to make.
+const begin = (promise) => {
   defineProperty(promise, 'constructor', { __proto__: null, value: undefined });
   promiseThen(promise, (value) => {
     try {
