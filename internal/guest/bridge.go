@@ -22,7 +22,7 @@ const (
 	nativeOutput  = "native.output"
 	nativeRequest = "native.request"
 	nativeNeed    = "native.need"
-	nativeFits    = "native.fits"
+	nativeMeasure = "native.measure"
 )
 
 // maxNativeArgs is how many arguments a native function looks at.
@@ -144,15 +144,12 @@ func (vm *VM) native(name string, args [maxNativeArgs]handle) (handle, error) {
 			return 0, err
 		}
 		return vm.newString(text)
-	case nativeFits:
+	case nativeMeasure:
 		text, err := vm.stringArgument(args[0])
 		if err != nil {
 			return 0, err
 		}
-		if fitsJSON(text) {
-			return vm.newNumber(1), nil
-		}
-		return vm.newNumber(0), nil
+		return vm.newNumber(float64(measureJSON(text))), nil
 	default:
 		return 0, fmt.Errorf("no native function %q", name)
 	}
@@ -164,7 +161,11 @@ func (vm *VM) stringArgument(arg handle) ([]byte, error) {
 	if arg == 0 || vm.do("qjs_is_string", uint64(arg)) == 0 {
 		return nil, errNotString
 	}
-	return vm.bytes(arg), nil
+	b := vm.bytes(arg)
+	if b == nil {
+		return nil, vm.outOfMemory()
+	}
+	return b, nil
 }
 
 // numberArgument reads a number; what is none, or does not fit, is 0.

@@ -252,7 +252,7 @@ func (vm *VM) loadPrelude(prelude []byte) error {
 	}
 	vm.release(code, prelude)
 	native := handle(vm.do("qjs_new_object"))
-	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeFits} {
+	for _, name := range []string{nativeOutput, nativeRequest, nativeNeed, nativeMeasure} {
 		at, ok := vm.allocate([]byte(name))
 		if !ok {
 			return vm.outOfMemory()

@@ -114,7 +114,7 @@ func TestDepthOf(t *testing.T) {
 			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}
-	if deep := strings.Repeat("[", 512) + strings.Repeat("]", 512); !fitsJSON([]byte(deep)) || fitsJSON([]byte("["+deep+"]")) {
+	if deep := strings.Repeat("[", 512) + strings.Repeat("]", 512); measureJSON([]byte(deep)) != 1024 || measureJSON([]byte("["+deep+"]")) != -1 {
 		t.Error("the bound is not 512")
 	}
 }

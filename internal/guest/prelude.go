@@ -44,10 +44,13 @@ func preludeSource() (string, error) {
 // deeper values, so the prelude does first, where it is no offence.
 const maxDepth = 512
 
-// fitsJSON answers the prelude's question whether a text of JSON.stringify
-// keeps the bounds that the supervisor sets to every value.
-func fitsJSON(text []byte) bool {
-	return depthOf(text) <= maxDepth
+// measureJSON counts for the prelude the bytes of a text of JSON.stringify; -1
+// when it nests deeper than the supervisor lets any value.
+func measureJSON(text []byte) int {
+	if depthOf(text) > maxDepth {
+		return -1
+	}
+	return len(text)
 }
 
 // depthOf counts how deep valid JSON nests.

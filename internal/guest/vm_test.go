@@ -221,10 +221,10 @@ func TestNative(t *testing.T) {
 	if got := mustEval(t, vm, `native.need("tools")`); got != "part tools" {
 		t.Errorf("need gave %q", got)
 	}
-	if got := mustEval(t, vm, `native.fits("[".repeat(600)) + " " + native.fits("[[]]")`); got != "0 1" {
-		t.Errorf("fits gave %q", got)
+	if got := mustEval(t, vm, `native.measure("[".repeat(600)) + " " + native.measure('["é日😀"]')`); got != "-1 13" {
+		t.Errorf("measure gave %q", got)
 	}
-	for _, script := range []string{`native.output({})`, `native.output()`, `native.request(1, 2, "")`, `native.need(Symbol())`, `native.fits(1)`} {
+	for _, script := range []string{`native.output({})`, `native.output()`, `native.request(1, 2, "")`, `native.need(Symbol())`, `native.measure(1)`} {
 		if got := mustEval(t, vm, `try { `+script+`; "no error" } catch (e) { e.message }`); got != errNotString.Error() {
 			t.Errorf("%s: %q", script, got)
 		}

@@ -36,10 +36,11 @@ const request = (method, args) => {
 const inputJSON = (value, missing) => {
   if (value === undefined || value === null) return missing;
   const text = stringify(value);
-  if (text === undefined || !fits(text)) {
+  const bytes = text === undefined ? -1 : measure(text, limits.bridgeBytes);
+  if (bytes < 0) {
     throw new TypeErrorConstructor('code mode bridge input must be JSON');
   }
-  if (utf8Length(text, limits.bridgeBytes) > limits.bridgeBytes) {
+  if (bytes > limits.bridgeBytes) {
     throw new ErrorConstructor('code mode bridge value limit exceeded');
   }
   return text;

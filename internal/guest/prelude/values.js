@@ -3,7 +3,12 @@
 // maxFlatJSON is the longest text that cannot nest deeper than the host's
 // bound of 512 levels: each level takes two characters.
 const maxFlatJSON = 1024;
-const fits = (json) => json.length <= maxFlatJSON || native.fits(json) === 1;
+const fits = (json) => json.length <= maxFlatJSON || native.measure(json) >= 0;
+
+// measure gives the bytes of a JSON text, or a number below them when they are
+// at most `bound` in any case; -1 when it nests too deep.
+const measure = (json, bound) =>
+  (json.length <= maxFlatJSON && json.length * 3 <= bound ? json.length : native.measure(json));
 
 // quote is for strings only: for an object the engine would look for a toJSON,
 // and keep its path in an array that inherits the guest's setters.
@@ -190,17 +195,4 @@ const cellFrames = (stack) => {
     out += lines[i] + '\n';
   }
   return out;
-};
-
-// utf8Length counts the bytes of a string, but only when it has to: the answer
-// is exact if it is at most `bound`, else some number over it.
-const utf8Length = (s, bound) => {
-  if (s.length > bound || s.length * 3 <= bound) return s.length;
-  let bytes = s.length;
-  for (let i = 0; i < s.length; i++) {
-    const unit = charCodeAt(s, i);
-    // A surrogate pair is two units and four bytes.
-    if (unit >= 0x80) bytes += unit < 0x800 || unit >= 0xd800 && unit < 0xe000 ? 1 : 2;
-  }
-  return bytes;
 };
