@@ -168,28 +168,38 @@ func (c *cell) admit(m *ipc.Idle) (*failure, error) {
 	return nil, nil
 }
 
-// dispatch starts the calls of one leg together.
+// dispatch starts the calls of one leg together: all are checked and recorded
+// before the first runs.
 func (c *cell) dispatch(calls []ipc.Call) {
+	prepared := make(map[uint32]ready, len(calls))
 	for _, call := range calls {
-		if call.Method == methodYield {
-			continue // settled by the next wait
+		if call.Method != methodYield { // settled by the next wait
+			prepared[call.ID] = c.prepare(call)
 		}
-		ready := c.run.prepare(c, call)
-		c.mu.Lock()
-		n := c.pending[call.ID]
-		n.call.Args = nil // the catalog has its own; a cell can wait long
-		if ready.ToolID() != "" {
-			c.reached++
-			if len(c.sent) < maxDispatched {
-				c.sent = append(c.sent, n.shown)
-			}
-		}
-		c.mu.Unlock()
-		if !c.run.start(func() { c.settle(call.ID, ready.Run(c.ctx)) }) { // ends when the call does
+	}
+	for _, call := range calls {
+		ready, ok := prepared[call.ID]
+		if ok && !c.run.start(func() { c.settle(call.ID, ready.Run(c.ctx)) }) { // ends when the call does
 			c.cancel()
 			ready.Run(c.ctx) // only to be recorded: ctx has ended
 		}
 	}
+}
+
+// prepare makes one call ready and notes what it reaches.
+func (c *cell) prepare(call ipc.Call) ready {
+	ready := c.run.prepare(c, call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.pending[call.ID]
+	n.call.Args = nil // the catalog has its own; a cell can wait long
+	if ready.ToolID() != "" {
+		c.reached++
+		if len(c.sent) < maxDispatched {
+			c.sent = append(c.sent, n.shown)
+		}
+	}
+	return ready
 }
 
 // settle records the outcome of a call. An outcome that nobody waits for any

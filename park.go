@@ -16,9 +16,6 @@ const guestOverhead = 16 << 20
 // mayStore says that the visit holds a worker that it could give back.
 func (v *visit) mayStore() bool { return v.lease != nil && !v.pinned }
 
-// full says that every worker that there may be serves a run.
-func (s *Supervisor) full() bool { return s.pool.Stats().Running >= s.cfg.Pool.Max }
-
 // wanted is readable when another run waits for the worker that this visit
 // holds without using it.
 func (v *visit) wanted() <-chan struct{} {

@@ -198,7 +198,7 @@ func (r *Run) Abort(runID string) bool {
 	if r.mayResume(runID) != nil {
 		return false
 	}
-	c, _, _, err := r.claim(runID)
+	c, _, err := r.claim(runID)
 	if err != nil {
 		return false
 	}

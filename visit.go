@@ -276,7 +276,7 @@ func (v *visit) look(out *lookout) (ipc.Message, *Result) {
 	}
 	if v.mayStore() && !now.Before(out.storeAt) {
 		out.storeAt = now.Add(v.run.sup.cfg.Pool.ParkAfter)
-		if v.run.sup.full() {
+		if v.run.sup.pool.Crowded() {
 			if result := v.store(); result != nil {
 				return nil, result
 			}

@@ -46,26 +46,26 @@ func (v *visit) wait(in WaitInput) Result {
 	if v.ctx.Err() != nil {
 		return v.refuse(errorAborted())
 	}
-	c, slot, snap, err := r.claim(id)
+	c, slot, err := r.claim(id)
 	if err != nil {
 		return v.refuse(failureOfClaim(err))
 	}
 	v.attach(c)
 	c.moveTo(StateRunning)
-	return v.goOn(slot, snap)
+	return v.goOn(slot)
 }
 
 // claim takes a suspended cell for resuming or for its end.
-func (r *Run) claim(id string) (*cell, *snapshot.Slot, []byte, error) {
+func (r *Run) claim(id string) (*cell, *snapshot.Slot, error) {
 	value, _, ok := r.sup.store.Peek(id)
 	if !ok {
-		return nil, nil, nil, snapshot.ErrUnknown
+		return nil, nil, snapshot.ErrUnknown
 	}
-	slot, snap, err := r.sup.store.Claim(id)
+	slot, err := r.sup.store.Claim(id)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return value.(*cell), slot, snap, nil
+	return value.(*cell), slot, nil
 }
 
 // mayResume compares the caller's scope with that of the run's owner.
@@ -95,7 +95,7 @@ func failureOfClaim(err error) *failure {
 
 // goOn resumes a claimed run, or gives the claim back when there is nothing to
 // resume with before the deadline.
-func (v *visit) goOn(slot *snapshot.Slot, snap []byte) Result {
+func (v *visit) goOn(slot *snapshot.Slot) Result {
 	v.cell.settleYields()
 	if !v.untilSettled() {
 		if v.gone() {
@@ -118,6 +118,10 @@ func (v *visit) goOn(slot *snapshot.Slot, snap []byte) Result {
 	if v.tooLate() {
 		v.release()
 		return v.stillWaiting(slot)
+	}
+	snap := slot.Snapshot()
+	if snap == nil { // the run was closed
+		return *v.aborted()
 	}
 	return v.drive(v.restore(snap))
 }

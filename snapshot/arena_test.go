@@ -25,7 +25,7 @@ func TestArenaDensity(t *testing.T) {
 		t.Errorf("%d bytes take %d", bytesParked, full.MappedBytes)
 	}
 	for i := range slots {
-		if _, snap, err := s.Claim(slots[i].ID()); err != nil || !bytes.Equal(snap, bytes.Repeat([]byte{byte(i)}, 3000+i%700)) {
+		if _, snap, err := claimed(s, slots[i].ID()); err != nil || !bytes.Equal(snap, bytes.Repeat([]byte{byte(i)}, 3000+i%700)) {
 			t.Fatalf("snapshot %d: %v", i, err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestArenaSizes(t *testing.T) {
 			want[j], slots[j] = snap, sl
 		}
 		for j, sl := range slots {
-			if _, snap, err := s.Claim(sl.ID()); err != nil || !bytes.Equal(snap, want[j]) {
+			if _, snap, err := claimed(s, sl.ID()); err != nil || !bytes.Equal(snap, want[j]) {
 				t.Errorf("%d bytes, snapshot %d: %v", n, j, err)
 			}
 			sl.Release()

@@ -73,7 +73,7 @@ func BenchmarkParkClaim(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := s.Claim(id); err != nil {
+		if _, _, err := claimed(s, id); err != nil {
 			b.Fatal(err)
 		}
 	}

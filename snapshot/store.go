@@ -134,33 +134,15 @@ func (s *Store) findLocked(id string) *Slot {
 	return sl
 }
 
-// Claim is [Store.ClaimSlot] with the bytes at once.
-func (s *Store) Claim(id string) (*Slot, []byte, error) {
-	s.mu.Lock()
-	sl, err := s.claimLocked(id)
-	if err != nil {
-		s.mu.Unlock()
-		return nil, nil, err
-	}
-	k := sl.snap
-	k.readers++
-	s.mu.Unlock()
-	return sl, s.copyOut(k), nil
-}
-
-// ClaimSlot takes a parked run for resuming; [Slot.Snapshot] gives its bytes
+// Claim takes a parked run for resuming; [Slot.Snapshot] gives its bytes
 // once there is something to resume it with. The expiry stands still until
 // Unclaim, Park or Release, one of which the caller must call on the slot.
 //
 // The id before the present one is served once, as long as the present one has
 // not been used. Errors: [ErrUnknown], [ErrResuming].
-func (s *Store) ClaimSlot(id string) (*Slot, error) {
+func (s *Store) Claim(id string) (*Slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claimLocked(id)
-}
-
-func (s *Store) claimLocked(id string) (*Slot, error) {
 	sl := s.findLocked(id)
 	switch {
 	case sl == nil:

@@ -14,6 +14,15 @@ import (
 	"go.uber.org/goleak"
 )
 
+// claimed claims a run and takes its bytes.
+func claimed(s *Store, id string) (*Slot, []byte, error) {
+	sl, err := s.Claim(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sl, sl.Snapshot(), nil
+}
+
 func newTestStore(t *testing.T, cfg StoreConfig) *Store {
 	t.Helper()
 	s := NewStore(cfg)
@@ -46,7 +55,7 @@ func park(t *testing.T, sl *Slot, snap string) string {
 
 func claim(t *testing.T, s *Store, id, want string) *Slot {
 	t.Helper()
-	sl, snap, err := s.Claim(id)
+	sl, snap, err := claimed(s, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +67,7 @@ func claim(t *testing.T, s *Store, id, want string) *Slot {
 
 func refuse(t *testing.T, s *Store, id string, want error) {
 	t.Helper()
-	if _, _, err := s.Claim(id); !errors.Is(err, want) {
+	if _, _, err := claimed(s, id); !errors.Is(err, want) {
 		t.Errorf("claim = %v, not %v", err, want)
 	}
 }
@@ -116,7 +125,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("before a park: %q", got)
 	}
 	id := park(t, sl, "one")
-	got, err := s.ClaimSlot(id)
+	got, err := s.Claim(id)
 	if got != sl || err != nil {
 		t.Fatalf("claimed %p, %v, not %p", got, err, sl)
 	}
@@ -125,7 +134,7 @@ func TestSnapshot(t *testing.T) {
 	if string(again) != "one" {
 		t.Errorf("read again %q", again)
 	}
-	if _, err := s.ClaimSlot(id); !errors.Is(err, ErrResuming) {
+	if _, err := s.Claim(id); !errors.Is(err, ErrResuming) {
 		t.Errorf("claimed twice: %v", err)
 	}
 	sl.Release()
@@ -204,7 +213,7 @@ func TestPreviousID(t *testing.T) {
 			for i, st := range tt.steps {
 				switch st.do {
 				case "claim":
-					_, snap, err := s.Claim(ids[st.id])
+					_, snap, err := claimed(s, ids[st.id])
 					if !errors.Is(err, st.want) || err == nil && string(snap) != now {
 						t.Errorf("step %d: claim %s = %q, %v", i, st.id, snap, err)
 					}
@@ -279,7 +288,7 @@ func TestMaxBytes(t *testing.T) {
 		t.Errorf("stats = %+v", got)
 	}
 	// A slot's new snapshot takes the place of its old one.
-	if _, _, err := s.Claim(id); err != nil {
+	if _, _, err := claimed(s, id); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Park(snap(61), time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
@@ -514,9 +523,9 @@ func hammer(s *Store, r *rand.Rand, name string) error {
 			return errors.New(name + "another stash")
 		}
 	}
-	switch _, got, err := s.Claim(id); {
-	case errors.Is(err, ErrUnknown):
-		return nil // expired or released
+	switch _, got, err := claimed(s, id); {
+	case errors.Is(err, ErrUnknown), err == nil && got == nil:
+		return nil // expired, or released before or after the claim
 	case err != nil:
 		return err
 	case !bytes.Equal(got, snap):
