@@ -29,6 +29,8 @@ func TestDeepNesting(t *testing.T) {
 		{"objects", "return " + r("{a:", 20000) + "1" + r("}", 20000), ""},
 		{"imports", r("import(", 30000), ""},
 		{"exports", r("export{", 30000), ""},
+		{"open brackets", r("[", 260000), ""},
+		{"open brackets and an import", r("[", 250000) + "import(", ""},
 		{"callees", r("(require", 30000) + r(")", 30000), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

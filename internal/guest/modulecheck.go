@@ -21,7 +21,7 @@ func parseCell(source []byte) (*js.BlockStmt, error) {
 	if bytes.IndexByte(source, 0) >= 0 {
 		return nil, errNUL // which the parser takes for the end
 	}
-	program, err := js.Parse(parse.NewInputBytes(bytes.Clone(source)), js.Options{Inline: true})
+	program, err := js.Parse(parse.NewInputBytes(roomy(source)), js.Options{Inline: true})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type bracket struct {
 	// block: statements stand inside.
 	block bool
 	// questions are the ? that wait for their colon.
-	questions int
+	questions int32
 	// label: the last colon was that of a label, a case or a key.
 	label bool
 	// class is a class whose body has not begun, function a function.
@@ -31,7 +31,7 @@ type bracket struct {
 }
 
 // pendingBody says whether a body is still to come, and of what.
-type pendingBody int
+type pendingBody uint8
 
 const (
 	noBody pendingBody = iota

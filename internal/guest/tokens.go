@@ -9,23 +9,24 @@ import (
 
 // token is one token of a source, without white space and comments.
 type token struct {
-	kind    js.TokenType
 	text    []byte
-	at      int  // byte offset
+	at      int // byte offset
+	kind    js.TokenType
 	newLine bool // a line break comes before it
 	// outer is the place of the bracket around it, pair that of the bracket
 	// that closes it; -1 without.
-	outer, pair int
+	outer, pair int32
 }
 
-// maxTokens bounds how far a source is looked through.
-const maxTokens = 1 << 20
+// maxTokens bounds how far a source is looked through, which takes 48 bytes a
+// token. The engine refuses the modules behind it.
+const maxTokens = 1 << 18
 
 // tokensOf gives the tokens of a source up to the first that is none.
 func tokensOf(source []byte) []token {
 	l := js.NewLexer(parse.NewInputBytes(lexable(source)))
 	slashes := newSlashes()
-	var out []token
+	out := make([]token, 0, min(len(source)/4, maxTokens))
 	at, newLine := 0, false
 	for len(out) < maxTokens {
 		kind, text := l.Next()
@@ -54,16 +55,16 @@ func tokensOf(source []byte) []token {
 
 // pairBrackets finds the brackets that belong together, whatever their kinds.
 func pairBrackets(tokens []token) {
-	outer := -1
+	outer := int32(-1)
 	for i := range tokens {
 		t := &tokens[i]
 		t.outer, t.pair = outer, -1
 		switch t.kind {
 		case js.OpenParenToken, js.OpenBracketToken, js.OpenBraceToken, js.TemplateStartToken:
-			outer = i
+			outer = int32(i)
 		case js.CloseParenToken, js.CloseBracketToken, js.CloseBraceToken, js.TemplateEndToken:
 			if outer >= 0 {
-				tokens[outer].pair = i
+				tokens[outer].pair = int32(i)
 				outer = tokens[outer].outer
 				t.outer = outer
 			}
@@ -75,18 +76,23 @@ func pairBrackets(tokens []token) {
 // lexable is a copy without the bytes at which the lexer stops: it knows no
 // decorators and takes a zero for the end.
 func lexable(source []byte) []byte {
-	out := bytes.ReplaceAll(source, []byte("@"), []byte(" "))
+	out := roomy(source)
 	for i, c := range out {
-		if c == 0 {
+		if c == 0 || c == '@' {
 			out[i] = ' '
 		}
 	}
 	return out
 }
 
+// roomy is a copy with room for the byte that the lexer puts behind it.
+func roomy(source []byte) []byte {
+	return append(make([]byte, 0, len(source)+1), source...)
+}
+
 // firstToken gives the text of the first token.
 func firstToken(source []byte) string {
-	l := js.NewLexer(parse.NewInputBytes(bytes.Clone(source)))
+	l := js.NewLexer(parse.NewInputBytes(roomy(source)))
 	for {
 		kind, text := l.Next()
 		switch kind {
@@ -180,7 +186,7 @@ func exportSight(tokens []token, i int) sight {
 	case js.ImportToken:
 		return s
 	case js.OpenBraceToken:
-		if closing := tokens[j].pair; closing >= 0 && kindAt(tokens, closing+1) == js.FromToken {
+		if closing := int(tokens[j].pair); closing >= 0 && kindAt(tokens, closing+1) == js.FromToken {
 			return s
 		}
 	default:
@@ -205,7 +211,7 @@ func callSight(tokens []token, i int, what string) sight {
 		case js.StringToken, js.TemplateToken, js.TemplateStartToken:
 			s.sure, s.call = true, true
 		default:
-			closing := tokens[j].pair
+			closing := int(tokens[j].pair)
 			s.call = closing >= 0 && kindAt(tokens, closing+1) != js.OpenBraceToken
 		}
 	default:
@@ -223,7 +229,7 @@ func calleeEnd(tokens []token, i int) int {
 		default:
 			return i + 1
 		}
-		first = tokens[first].outer
+		first = int(tokens[first].outer)
 		if kindAt(tokens, first) != js.OpenParenToken || !groupMayFollow(kindAt(tokens, first-1)) {
 			return i + 1
 		}
@@ -274,6 +280,9 @@ func hasStaticImport(source []byte) bool {
 // callsModules says whether a JavaScript source that our parser does not take
 // reaches for modules for certain.
 func callsModules(source []byte) bool {
+	if !mayReachModules(source) && !bytes.Contains(source, []byte("export")) {
+		return false
+	}
 	for _, s := range sightsOf(source) {
 		if s.call || s.static {
 			return true
