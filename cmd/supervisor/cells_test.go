@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cellblock-dev/cellblock"
 )
 
 // cellCase is one line of testdata/cells.jsonl: a cell and what must come of
@@ -45,8 +47,7 @@ type expectation struct {
 	MaxValueBytes int              `json:"max_value_bytes"`
 	MaxMs         int64            `json:"max_ms"`
 	Telemetry     map[string]any   `json:"telemetry"`
-	// worker_alive can only be seen on a supervisor that goes on: the Go API's
-	// own tests look at it.
+	// worker_alive can only be seen on a supervisor that goes on.
 	WorkerAlive bool `json:"worker_alive"`
 }
 
@@ -64,47 +65,118 @@ type cellResult struct {
 	Telemetry map[string]any  `json:"telemetry"`
 }
 
-// skipped names the cases that do not hold yet, with the reason.
-func skipped() map[string]string { return map[string]string{} }
-
+// TestCells runs every case through the built program.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	needWorkers(t)
+	for _, c := range cellCases(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			result, took := runCell(t, c)
+			c.Expect.judge(t, result, took)
+		})
+	}
+}
+
+// TestCellsOfOneSupervisor runs every case through the Go API, on one
+// supervisor that all of them share: each has an agent with its settings.
+func TestCellsOfOneSupervisor(t *testing.T) { //nolint:tparallel // in turn: each cell shows that the supervisor outlived the one before
+	t.Parallel()
+	needWorkers(t)
+	cases := cellCases(t)
+	cfg := cellblock.Config{
+		Agents: map[string]cellblock.CodeMode{},
+		Engine: cellblock.EngineConfig{Worker: built.bin("vmworker"), CacheDir: built.dir + "/engine"},
+	}
+	waive(t, &cfg)
+	for _, c := range cases {
+		settings, err := json.Marshal(c.CodeMode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mode, notices := cellblock.ResolveCodeMode(json.RawMessage(`{"enabled": true}`), settings)
+		if mode.Enabled = true; len(notices) > 0 && string(settings) != "null" {
+			t.Errorf("%s: %v", c.Name, notices)
+		}
+		cfg.Agents[c.Name] = mode
+	}
+	sup, err := cellblock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := sup.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			run, err := sup.NewRun(cellblock.RunConfig{Scope: cellblock.Scope{AgentID: c.Name, RunID: c.Name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer run.Close()
+			began := time.Now()
+			r := run.Exec(t.Context(), cellblock.ExecInput{Code: c.Code, Language: c.Language, RestartSafe: c.RestartSafe})
+			for r.Status == cellblock.StatusWaiting && !c.NoWait {
+				r = run.Wait(t.Context(), cellblock.WaitInput{RunID: r.RunID})
+			}
+			took := time.Since(began)
+			out, err := r.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var result cellResult
+			if err := json.Unmarshal(out, &result); err != nil {
+				t.Fatal(err)
+			}
+			c.Expect.judge(t, result, took)
+			if c.Expect.WorkerAlive {
+				if next := run.Exec(t.Context(), cellblock.ExecInput{Code: "return 1"}); string(next.Value) != "1" {
+					t.Errorf("the next cell gave %s %q", next.Status, next.Error)
+				}
+			}
+		})
+	}
+}
+
+// cellCases reads the cases.
+func cellCases(t *testing.T) []cellCase {
+	t.Helper()
 	file, err := os.Open("testdata/cells.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = file.Close() })
+	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
-	cases := 0
+	var cases []cellCase
 	for lines.Scan() {
 		var c cellCase
 		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&c); err != nil {
-			t.Fatalf("case %d: %v", cases+1, err)
+			t.Fatalf("case %d: %v", len(cases)+1, err)
 		}
-		cases++
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			if why, ok := skipped()[c.Name]; ok {
-				if os.Getenv("REQUIRE_ALL") != "" {
-					t.Fatalf("does not hold yet: %s", why)
-				}
-				t.Skip(why)
-			}
-			result, took := runCell(t, c)
-			for _, problem := range c.Expect.problems(result, took) {
-				t.Error(problem)
-			}
-			if t.Failed() {
-				t.Logf("result: %+v", result)
-			}
-		})
+		cases = append(cases, c)
 	}
-	if err := lines.Err(); err != nil || cases < 60 {
-		t.Fatalf("%d cases: %v", cases, err)
+	if err := lines.Err(); err != nil || len(cases) < 60 {
+		t.Fatalf("%d cases: %v", len(cases), err)
+	}
+	return cases
+}
+
+// judge fails the test for everything that is not as it must be.
+func (e *expectation) judge(t *testing.T, r cellResult, took time.Duration) {
+	t.Helper()
+	for _, problem := range e.problems(r, took) {
+		t.Error(problem)
+	}
+	if t.Failed() {
+		t.Logf("result: %+v", r)
 	}
 }
 
@@ -181,7 +253,7 @@ func (e *expectation) problems(r cellResult, took time.Duration) []string {
 	check(strings.HasPrefix(r.RunID, e.RunIDPrefix), "runId is %q", r.RunID)
 	check(e.Truncated == nil || r.Truncated == *e.Truncated, "truncated is %v", r.Truncated)
 	// The bound is for a machine that does nothing else.
-	const patience = 10
+	const patience = 4
 	check(e.MaxMs == 0 || took.Milliseconds() <= patience*e.MaxMs, "took %s", took)
 	for field, want := range e.Telemetry {
 		check(reflect.DeepEqual(r.Telemetry[field], want), "telemetry.%s is %v, want %v", field, r.Telemetry[field], want)

@@ -154,15 +154,7 @@ func newGateway(t *testing.T, change func(*cellblock.Config, *cellblock.RunConfi
 		Engine: cellblock.EngineConfig{Worker: built.bin("vmworker"), CacheDir: built.dir + "/engine"},
 		Rules:  g, Approver: g, Hooks: g, Sink: g,
 	}
-	if built.waive != "" {
-		waived, err := json.Marshal(map[string][]string{"Waive": strings.Split(built.waive, ",")})
-		if err == nil {
-			err = json.Unmarshal(waived, &cfg.Jail)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	waive(t, &cfg)
 	runConfig := cellblock.RunConfig{
 		Scope: cellblock.Scope{AgentID: "main", RunID: "run-1", SessionID: "session-1", SessionKey: "key-1"},
 		Tools: slices.Concat(g.tools(), up.Tools()), Servers: up.Servers(), Namespaces: namespaces(t),

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cellblock-dev/cellblock"
+	"github.com/cellblock-dev/cellblock/internal/config"
 )
 
 // programs is where the built programs are, and what of the jail has to be
@@ -138,4 +142,17 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s", got, args[0])
 	}
+}
+
+// waive makes a configuration go without what this host lacks.
+func waive(t *testing.T, cfg *cellblock.Config) {
+	t.Helper()
+	file := config.New(os.LookupEnv)
+	if built.waive != "" {
+		if err := file.AddWaivers(strings.Split(built.waive, ",")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, _ := file.Supervisor(slog.New(slog.DiscardHandler))
+	cfg.Jail = from.Jail
 }
