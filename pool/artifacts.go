@@ -39,7 +39,9 @@ type ArtifactConfig struct {
 	Engine string
 	// CacheDir is where artifacts are kept: default [DefaultCacheDir].
 	CacheDir string
-	Logger   *slog.Logger
+	// Plain makes workers load the engine itself and not its skeleton.
+	Plain  bool
+	Logger *slog.Logger
 }
 
 // DefaultCacheDir is the folder cellblock in the user's cache folder.

@@ -107,7 +107,11 @@ func newStorage(cfg ArtifactConfig) (*storage, error) {
 			return nil, fmt.Errorf("read engine %s: %w", cfg.Engine, err)
 		}
 	}
-	key := sha256.Sum256(slices.Concat(s.worker[:], s.engine[:]))
+	kind := []byte("skeleton")
+	if cfg.Plain {
+		kind = []byte("plain")
+	}
+	key := sha256.Sum256(slices.Concat(s.worker[:], s.engine[:], kind))
 	s.outer = filepath.Join(s.cache, "artifacts")
 	s.path = filepath.Join(s.outer, hex.EncodeToString(key[:16]))
 	return s, nil
@@ -232,7 +236,11 @@ func (s *storage) prepareWith(ctx context.Context, engine string) error {
 func (s *storage) runPrepare(ctx context.Context, dir, engine string) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	argv := []string{"vmworker: prepare", "prepare", dir}
+	argv := []string{"vmworker: prepare", "prepare"}
+	if s.cfg.Plain {
+		argv = append(argv, "--plain")
+	}
+	argv = append(argv, dir)
 	if engine != "" {
 		argv = append(argv, engine)
 	}

@@ -52,6 +52,7 @@ type manifest struct {
 	Worker       digest            `json:"worker"`
 	StackPointer uint32            `json:"stackPointer"`
 	Files        map[string]digest `json:"files"`
+	Plain        string            `json:"plain"` // why workers load the engine itself
 }
 
 // load opens an artifacts folder and checks all of it. An error that wraps
@@ -97,6 +98,9 @@ func (s *storage) load(path string) (_ *Artifacts, err error) {
 		return nil, err
 	}
 	a.Engine, a.Base = m.Engine, m.Base
+	if m.Plain != "" && !s.cfg.Plain {
+		s.cfg.Logger.Warn("workers load the plain engine and start slower", "reason", m.Plain)
+	}
 	// Both are for prune, and it does no harm if they cannot be done.
 	_ = unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	_ = root.Chtimes(".", time.Now(), time.Now())

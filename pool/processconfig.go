@@ -48,6 +48,9 @@ type ProcessConfig struct {
 	Engine string
 	// CacheDir: default [DefaultCacheDir].
 	CacheDir string
+	// Plain makes workers load the engine itself and not its skeleton, which
+	// makes their start slower: for a host where the skeleton is not trusted.
+	Plain bool
 	// Jail says which walls may be missing.
 	Jail jail.Policy
 	// MemoryBytes is the largest guest memory that a run may ask for: default

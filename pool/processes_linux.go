@@ -113,7 +113,7 @@ func (p *Processes) open(ctx context.Context) (*spawn.Spawner, error) {
 		return nil, &StartError{Err: err}
 	}
 	a, err := EnsureArtifacts(ctx, ArtifactConfig{
-		Spawner: s, Worker: p.binary, Engine: p.cfg.Engine, CacheDir: p.cfg.CacheDir, Logger: p.log,
+		Spawner: s, Worker: p.binary, Engine: p.cfg.Engine, CacheDir: p.cfg.CacheDir, Plain: p.cfg.Plain, Logger: p.log,
 	})
 	if err != nil {
 		return s, &StartError{Err: err}

@@ -74,6 +74,7 @@ type Engine struct {
 	Path     string // the wasm file
 	CacheDir string
 	Worker   string // the vmworker binary
+	Plain    bool   // the engine itself instead of its skeleton
 }
 
 // Jail is the policy of the jail.
@@ -255,6 +256,7 @@ func (f *File) readEngine(s *section) error {
 			f.places["engine."+key] = place{f.name, s.node.Get(key).At}
 		}
 	}
+	f.Engine.Plain = s.boolean("plain")
 	return s.end()
 }
 

@@ -136,7 +136,7 @@ func (f *File) Supervisor(logger *slog.Logger) (cellblock.Config, []Notice) {
 			Warm: f.Pool.Warm, Max: f.Pool.Max, MaxQueue: f.Pool.MaxQueue, ParkAfter: f.Pool.ParkAfter,
 			MaxParkedBytes: f.Pool.MaxParkedBytes, CloseTimeout: f.Pool.CloseTimeout,
 		},
-		Engine: cellblock.EngineConfig{Worker: f.Engine.Worker, Path: f.Engine.Path, CacheDir: f.Engine.CacheDir},
+		Engine: cellblock.EngineConfig{Worker: f.Engine.Worker, Path: f.Engine.Path, CacheDir: f.Engine.CacheDir, Plain: f.Engine.Plain},
 		Logger: logger,
 	}
 	if f.Pool.Recycle == "session" {
