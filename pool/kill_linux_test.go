@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -20,8 +21,7 @@ import (
 	"github.com/cellblock-dev/cellblock/jail"
 )
 
-// kills is how often TestKilledSupervisors kills.
-const kills = 100
+var kills = flag.Int("kills", 100, "how often TestKilledSupervisors kills")
 
 // sideConfig is what a supervisor of its own is told.
 type sideConfig struct {
@@ -116,7 +116,7 @@ func side(t *testing.T, text string) (*exec.Cmd, sideReport) {
 }
 
 // TestKilledSupervisors kills a supervisor in the middle of a run, or its
-// spawner and then it, a hundred times: its processes are gone at once, and the
+// spawner and then it, many times: its processes are gone at once, and the
 // next start removes what it left of groups and locks.
 func TestKilledSupervisors(t *testing.T) {
 	worker, cacheDir := realWorker(t)
@@ -132,7 +132,7 @@ func TestKilledSupervisors(t *testing.T) {
 	opened(t, ProcessConfig{Jail: policy}) // makes the artifacts
 	begun := time.Now()
 	var dirs []string // groups of all the dead
-	for i := range kills {
+	for i := range *kills {
 		cmd, r := side(t, string(text))
 		for _, d := range dirs { // the one that came has removed them
 			if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ func TestKilledSupervisors(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d kills in %v", kills, time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d kills in %v", *kills, time.Since(begun).Round(time.Millisecond))
 	ps, err := NewProcesses(ProcessConfig{Worker: worker, CacheDir: cacheDir, RuntimeDir: runtimeDir, Jail: policy})
 	if err != nil {
 		t.Fatal(err)
