@@ -122,6 +122,15 @@ func uptime() int64 {
 	return info.Uptime
 }
 
+// freeMemory is the machine's unused memory in bytes, 0 if unknown.
+func freeMemory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return info.Freeram * uint64(info.Unit)
+}
+
 // say prints a line of our own.
 func say(format string, args ...any) {
 	_, _ = fmt.Fprintf(os.Stdout, "vmtest: "+format+"\n", args...)

@@ -22,9 +22,12 @@ func (r run) do() tally {
 	say("begin name=%s as=%s", r.name, r.as.name)
 	begin := time.Now()
 	var t tally
-	t.err = r.in(fmt.Sprintf("%s-%s", r.as.name, r.name), &t)
+	t.err = r.in(&t)
 	if t.err == nil {
 		t.err = r.judge(&t)
+	}
+	if left, err := r.clear(); err != nil || left > 0 {
+		say("left name=%s as=%s files=%d error=%v", r.name, r.as.name, left, err)
 	}
 	result := "ok"
 	if t.err != nil {
@@ -44,8 +47,8 @@ func (r run) do() tally {
 	if t.err != nil {
 		cause = t.err.Error()
 	}
-	say("run name=%s as=%s result=%s passed=%d failed=%d skipped=%d seconds=%.1f error=%q",
-		r.name, r.as.name, result, t.passed, len(t.fails), len(t.skips), time.Since(begin).Seconds(), cause)
+	say("run name=%s as=%s result=%s passed=%d failed=%d skipped=%d seconds=%.1f free_mib=%d error=%q",
+		r.name, r.as.name, result, t.passed, len(t.fails), len(t.skips), time.Since(begin).Seconds(), freeMemory()>>20, cause)
 	return t
 }
 
@@ -68,9 +71,22 @@ func (r run) judge(t *tally) error {
 	return errors.Join(errs...)
 }
 
-// in runs the program in the group of that name, which exists as long.
-func (r run) in(group string, t *tally) error {
-	dir, err := newGroup(group, r.as)
+// temp is the run's own folder for temporary files.
+func (r run) temp() string { return fmt.Sprintf("/tmp/%s-%s", r.as.name, r.name) }
+
+// clear removes the temporary files and says how many were left. They would
+// stay in the machine's memory.
+func (r run) clear() (left int, err error) {
+	names, err := os.ReadDir(r.temp())
+	return len(names), errors.Join(err, os.RemoveAll(r.temp()))
+}
+
+// in runs the program in a folder and a group that exist as long.
+func (r run) in(t *tally) error {
+	if err := errors.Join(os.Mkdir(r.temp(), 0o755), os.Chown(r.temp(), r.as.id, r.as.id)); err != nil { //nolint:gosec // slots must reach what tests put there
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	dir, err := newGroup(r.as.name+"-"+r.name, r.as)
 	if err != nil {
 		return fmt.Errorf("make a group: %w", err)
 	}
@@ -111,7 +127,7 @@ func (r run) command(ctx context.Context, group int) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // of our own plan
 	cmd.Dir = r.dir
 	cmd.Env = append([]string{
-		"PATH=/bin", "TMPDIR=/tmp", "HOME=" + r.as.home(), "USER=" + r.as.name,
+		"PATH=/bin", "TMPDIR=" + r.temp(), "HOME=" + r.as.home(), "USER=" + r.as.name,
 		"XDG_RUNTIME_DIR=" + r.as.runtime(), "CELLBLOCK_TEST_WORKER=/opt/vmworker",
 		"CELLBLOCK_TEST_WAIVE=" + strings.Join(r.as.waive, ","),
 	}, r.env...)
