@@ -27,7 +27,7 @@ vmtest: build ## run the tests of the jail on another kernel, with pure cgroup v
 	hack/vmtest/run --short cgroup jail doctor exec
 
 soak: engine ## run cells for SOAK (default 60s) and look for what is left
-	go test -run Soak -soak=$(or $(SOAK),60s) -timeout 2h . ./jail ./pool
+	go test . ./jail ./pool -run Soak -timeout 2h -args -soak=$(or $(SOAK),60s)
 
 lint: engine ## run the linters
 	hack/lint $(LINT_VERSION)
