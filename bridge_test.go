@@ -114,13 +114,24 @@ func TestCompletionOrder(t *testing.T) {
 // TestRejectionCancelsCalls: a cell that rejects ends at once, and what runs is
 // cancelled and listed.
 func TestRejectionCancelsCalls(t *testing.T) {
-	cancelled := make(chan struct{})
+	running, cancelled := make(chan struct{}), make(chan struct{})
 	endless := catalog.Tool{Name: "endless", Kind: catalog.KindCore, Call: func(ctx context.Context, _ catalog.Invocation) (catalog.Result, error) {
+		close(running)
 		<-ctx.Done()
 		close(cancelled)
 		return catalog.Result{}, ctx.Err()
 	}}
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 30_000}, cellblock.PoolConfig{}, endless, echoTool("echo"))
+	// The cell goes on only when the other call runs: one that has not begun
+	// when the cell ends never does.
+	echo := catalog.Tool{Name: "echo", Kind: catalog.KindCore, Call: func(ctx context.Context, in catalog.Invocation) (catalog.Result, error) {
+		select {
+		case <-running:
+			return catalog.Result{Value: in.Input}, nil
+		case <-ctx.Done():
+			return catalog.Result{}, ctx.Err()
+		}
+	}}
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 30_000}, cellblock.PoolConfig{}, endless, echo)
 	r := f.exec("tools.endless({}); await tools.echo({}); throw new Error('enough')")
 	f.wantFailure(r, cellblock.CodeInternalError, "", "enough")
 	if len(r.Telemetry.Dispatched) != 2 || r.Telemetry.Dispatched[0].Tool != "openclaw:core:endless" {
