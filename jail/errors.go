@@ -12,6 +12,10 @@ var ErrUnsupported = errors.New("the jail needs Linux on amd64 or arm64; elsewhe
 // errHidden says that a process that is there cannot be seen.
 var errHidden = errors.New("the process is there, but /proc does not show it")
 
+// errWritableCode says that memory which the filter could not have refused is
+// there already.
+var errWritableCode = errors.New("a mapping is writable and executable")
+
 // WallError says that a required wall does not stand. The host is at fault
 // unless Remedy says otherwise.
 type WallError struct {

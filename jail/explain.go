@@ -161,6 +161,9 @@ func explainSeccomp(h host, err error) Remedy {
 	if h.hidepid != "" && errors.Is(err, errHidden) {
 		return Remedy{"/proc is mounted with " + h.hidepid + ", which hides workers from the supervisor", "sudo mount -o remount,hidepid=0 /proc, or mount it with gid= of a group that the supervisor is in, or run the supervisor as root"}
 	}
+	if err != nil && strings.Contains(err.Error(), errWritableCode.Error()) {
+		return Remedy{"the worker was built so that its machine code can be written", "build the worker from a released source, and report this as a bug if that is so"}
+	}
 	if caused(err, syscall.EINVAL) || caused(err, syscall.ENOSYS) {
 		return Remedy{"kernel " + h.kernel + " has no system call filters with KILL_PROCESS", "boot a kernel of 4.14 or later with CONFIG_SECCOMP_FILTER"}
 	}

@@ -27,7 +27,7 @@ func checkMappings(maps []byte) error {
 			return fmt.Errorf("listing the mappings: line %q", line)
 		}
 		if rest[1] == 'w' && rest[2] == 'x' {
-			return fmt.Errorf("a mapping is writable and executable: %s", bytes.TrimSpace(line))
+			return fmt.Errorf("%w: %s", errWritableCode, bytes.TrimSpace(line))
 		}
 	}
 	return nil

@@ -49,7 +49,10 @@ func (p *Prepared) steps() []step {
 	s = append(s,
 		step{wall: Keyring, raise: freshKeyring, check: keyringFresh},
 		step{wall: Descriptors, raise: p.checkDescriptors},
-		step{wall: MDWE, raise: noWritableCode},
+		// Not MDWE: that wall may be waived where the kernel has none, and
+		// this needs nothing of the kernel. The filter refuses to make
+		// executable memory; what is there already it cannot refuse.
+		step{wall: Seccomp, raise: noWritableCode},
 	)
 	if p.entry.Policy.Waived(EmptyRoot) {
 		p.note(State{Wall: EmptyRoot, Detail: "waived"})
