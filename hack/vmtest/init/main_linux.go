@@ -3,8 +3,9 @@
 // the plan, and powers off.
 //
 // All that it says begins with "vmtest: ", the rest is the output of the
-// programs. A line "vmtest: run" ends each of them, and the last line, "vmtest:
-// end", says whether all is well; where it is missing, nothing is.
+// programs. A line "vmtest: plan" names the runs, a line "vmtest: run" ends each
+// of them, and the last line, "vmtest: end", says whether all is well; where it
+// is missing, nothing is.
 package main
 
 import (
@@ -92,25 +93,28 @@ func runPlan() {
 		return
 	}
 	say("kernel release=%s", strings.TrimSpace(string(kernel)))
-	runs, failed, skipped := 0, 0, 0
+	patterns := strings.Fields(string(wanted))
+	runs := slices.DeleteFunc(slices.Clone(plan), func(r run) bool { return !r.wanted(patterns) })
+	names := make([]string, len(runs))
+	for i, r := range runs {
+		names[i] = r.String()
+	}
+	say("plan runs=%s", strings.Join(names, ","))
+	failed, skipped := 0, 0
 	begin := time.Now()
-	for _, r := range plan {
-		if !r.wanted(strings.Fields(string(wanted))) {
-			continue
-		}
+	for _, r := range runs {
 		t := r.do()
-		runs++
 		skipped += len(t.skips)
 		if t.err != nil {
 			failed++
 		}
 	}
 	result := "ok"
-	if failed > 0 || runs == 0 {
+	if failed > 0 || len(runs) == 0 {
 		result = "failed"
 	}
 	say("end result=%s runs=%d failed=%d skipped=%d seconds=%.1f",
-		result, runs, failed, skipped, time.Since(begin).Seconds())
+		result, len(runs), failed, skipped, time.Since(begin).Seconds())
 }
 
 // uptime is the time since the kernel's start in seconds, 0 if unknown.

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// slowness is about how many times slower an emulated processor is.
+const slowness = "10"
+
 // userID is the ordinary user's.
 const userID = 65_533
 
@@ -41,8 +44,9 @@ type run struct {
 	env  []string
 	// dir is where it runs, its home by default.
 	dir string
-	// want is what its output must contain.
-	want []string
+	// want is what its output must contain, check what else must be so.
+	want  []string
+	check func(a account, output string) error
 	// limit bounds its time; emulation is slow.
 	limit time.Duration
 	// just is the only tests to run, where not all can.
@@ -50,20 +54,23 @@ type run struct {
 	// omit is tests that are left out: whole tests first, as a pattern for
 	// parts of tests hides those after it.
 	omit []omission
-	// skips is whole tests that may skip here, and why; with REQUIRE_ALL any
-	// other that does fails the run.
-	skips []omission
+	// skips are those that may; with REQUIRE_ALL any other skip fails the run.
+	skips []expected
 }
 
 // omission leaves tests out, or all others, and says why.
 type omission struct{ pattern, why string }
+
+// expected is a whole test that may skip, and why; as one account only where it
+// names one.
+type expected struct{ test, why, as string }
 
 const (
 	again   = "the runs as user do the same"
 	noCalls = "computes only, on any kernel alike"
 	v1      = "of version 1"
 	noTime  = "cells of what is left out have less time than an emulated machine needs"
-	others  = "as user: needs users of their own"
+	others  = "needs users of their own"
 )
 
 // plan is all runs in their order. The host brings the programs.
@@ -73,29 +80,30 @@ var plan = slices.Concat(asBoth(tests), asBoth(programs))
 var tests = []run{
 	{
 		name: "cgroup", test: true, dir: "/src/jail/cgroup", argv: []string{"/tests/cgroup.test"},
-		skips: []omission{{"TestKillSparesForker", v1}, {"TestUser", v1}, {"TestPrepareUnified", "as user: moves between groups as root does"}},
+		skips: []expected{{test: "TestKillSparesForker", why: v1}, {test: "TestUser", why: v1}, {"TestPrepareUnified", "moves between groups as root does", "user"}},
 	},
 	{
 		name: "jail", test: true, dir: "/src/jail", argv: []string{"/tests/jail.test"},
 		env:   []string{"JAIL_TEST_WORKER=/worker/worker"},
 		omit:  []omission{{"^TestFilterModel$", noCalls}, {"/^user$", again}},
-		skips: []omission{{"TestHost", "says that this kernel has no mdwe"}},
+		skips: []expected{{test: "TestHost", why: "says that this kernel has no mdwe"}},
 	},
 	{
 		name: "spawn", test: true, dir: "/src/internal/spawn", argv: []string{"/tests/spawn.test"},
-		skips: []omission{
-			{"TestBornInV1Groups", v1},
-			{"TestProgramOfOthers", others},
-			{"TestKeeperKilled", "signals to the group of a pidfd came with kernel 6.9"},
+		skips: []expected{
+			{test: "TestBornInV1Groups", why: v1},
+			{"TestProgramOfOthers", others, "user"},
+			{test: "TestKeeperKilled", why: "signals to the group of a pidfd came with kernel 6.9"},
 		},
 	},
 	{
-		name: "pool", test: true, dir: "/src/pool", argv: []string{"/tests/pool.test", "-kills=10"},
-		env:  []string{"CELLBLOCK_TEST_WEAKENED=/opt/weakened"},
-		omit: []omission{{"^TestUnprivileged$", again}, {"^TestSoak$", noTime}},
+		name: "pool", test: true, dir: "/src/pool", argv: []string{"/tests/pool.test", "-kills=10", "-soak=1m", "-slow=" + slowness},
+		env:   []string{"CELLBLOCK_TEST_WEAKENED=/opt/weakened"},
+		omit:  []omission{{"^TestUnprivileged$", again}},
+		skips: []expected{{"TestUIDOfGivenUpStart", others, "user"}},
 	},
 	{
-		name: "cellblock", test: true, dir: "/src", argv: []string{"/tests/cellblock.test"},
+		name: "cellblock", test: true, dir: "/src", argv: []string{"/tests/cellblock.test", "-slow=" + slowness},
 		just: omission{
 			"^(TestExecCallsTools|TestExecAborts|TestExecSurvivesKilledWorker|TestCloseEndsEverything)$",
 			noTime,
@@ -105,7 +113,7 @@ var tests = []run{
 
 // programs are what users run, in the order in which they would.
 var programs = []run{
-	{name: "doctor", argv: []string{"/opt/supervisor", "doctor", "--json"}},
+	{name: "doctor", argv: []string{"/opt/supervisor", "doctor", "--json"}, check: doctored},
 	{
 		name: "exec", argv: []string{"/opt/supervisor", "exec", "--json", "-e", "return 1+2"},
 		want: []string{`"completed"`, `3`},
@@ -130,6 +138,13 @@ func asBoth(runs []run) []run {
 	return all
 }
 
+func (r run) String() string { return r.as.name + "/" + r.name }
+
+// maySkip says whether the plan expects that a test skips.
+func (r run) maySkip(test string) bool {
+	return slices.ContainsFunc(r.skips, func(o expected) bool { return o.test == test && (o.as == "" || o.as == r.as.name) })
+}
+
 // wanted says whether one of the patterns, or none at all, asks for the run:
 // by its name, or by account/name.
 func (r run) wanted(patterns []string) bool {
@@ -137,7 +152,7 @@ func (r run) wanted(patterns []string) bool {
 		return true
 	}
 	for _, p := range patterns {
-		for _, name := range []string{r.name, r.as.name + "/" + r.name} {
+		for _, name := range []string{r.name, r.String()} {
 			if ok, err := path.Match(p, name); err == nil && ok {
 				return true
 			}

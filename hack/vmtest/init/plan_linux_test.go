@@ -13,3 +13,17 @@ func TestWanted(t *testing.T) {
 		t.Error("no pattern does not want all")
 	}
 }
+
+func TestMaySkip(t *testing.T) {
+	r := run{skips: []expected{{test: "TestAll"}, {"TestOne", "why", "user"}}}
+	for _, tc := range []struct {
+		as   account
+		test string
+		want bool
+	}{{root, "TestAll", true}, {user, "TestAll", true}, {root, "TestOne", false}, {user, "TestOne", true}, {user, "TestO", false}} {
+		r.as = tc.as
+		if got := r.maySkip(tc.test); got != tc.want {
+			t.Errorf("as %s %s may skip: %v", tc.as.name, tc.test, got)
+		}
+	}
+}

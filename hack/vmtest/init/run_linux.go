@@ -22,7 +22,7 @@ func (r run) do() tally {
 	say("begin name=%s as=%s", r.name, r.as.name)
 	begin := time.Now()
 	var t tally
-	t.err = r.in(&t)
+	t.err = r.watched(&t)
 	if t.err == nil {
 		t.err = r.judge(&t)
 	}
@@ -59,7 +59,7 @@ func (r run) judge(t *tally) error {
 		errs = append(errs, errors.New("no test passed"))
 	}
 	for _, s := range t.skips {
-		if os.Getenv("REQUIRE_ALL") != "" && !slices.ContainsFunc(r.skips, func(o omission) bool { return o.pattern == s.test }) {
+		if os.Getenv("REQUIRE_ALL") != "" && !r.maySkip(s.test) {
 			errs = append(errs, fmt.Errorf("%s was skipped, which the plan does not expect: %s", s.test, s.reason))
 		}
 	}
@@ -67,6 +67,9 @@ func (r run) judge(t *tally) error {
 		if !strings.Contains(t.output.String(), w) {
 			errs = append(errs, fmt.Errorf("the output lacks %q", w))
 		}
+	}
+	if r.check != nil {
+		errs = append(errs, r.check(r.as, t.output.String()))
 	}
 	return errors.Join(errs...)
 }
@@ -79,6 +82,16 @@ func (r run) temp() string { return fmt.Sprintf("/tmp/%s-%s", r.as.name, r.name)
 func (r run) clear() (left int, err error) {
 	names, err := os.ReadDir(r.temp())
 	return len(names), errors.Join(err, os.RemoveAll(r.temp()))
+}
+
+// watched runs the program and tells what became of the machine meanwhile.
+func (r run) watched(t *tally) error {
+	w, err := startWatch()
+	if err != nil {
+		return err
+	}
+	defer w.tell(r)
+	return r.in(t)
 }
 
 // in runs the program in a folder and a group that exist as long.
