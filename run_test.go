@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +16,8 @@ import (
 	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/catalog"
 )
+
+var slow = flag.Int64("slow", 1, "how many times slower than real processors this machine is: cells of a fixture get so much more time")
 
 // fixture is a started supervisor with one run.
 type fixture struct {
@@ -40,6 +43,7 @@ func startFixture(t *testing.T, cfg cellblock.Config, runConfig cellblock.RunCon
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	cfg.CodeMode.Enabled, cfg.Jail = true, policy()
+	cfg.CodeMode.TimeoutMs *= *slow
 	cfg.Engine = cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir}
 	sup, err := cellblock.New(cfg)
 	if err != nil {

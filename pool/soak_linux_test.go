@@ -16,7 +16,10 @@ import (
 	"github.com/cellblock-dev/cellblock/ipc"
 )
 
-var soakTime = flag.Duration("soak", 3*time.Second, "how long TestSoak goes on")
+var (
+	soakTime = flag.Duration("soak", 3*time.Second, "how long TestSoak goes on")
+	slow     = flag.Int("slow", 1, "how many times slower than real processors this machine is: TestSoak gives its cells so much more time")
+)
 
 // soakCell is a cell and the ends that it may come to: "done", a failure, or a
 // class of a worker's end.
@@ -73,13 +76,16 @@ type soaker struct {
 // most bounds one cell; the guest's own clock ends it before.
 const most = 5 * time.Second
 
+// scaled is a cell's time on this machine.
+func scaled(d time.Duration) time.Duration { return d * time.Duration(*slow) }
+
 // one runs a cell to its end, wherever it leads.
 func (s *soaker) one() {
 	c := soakCells[s.rng.IntN(len(soakCells))]
-	ctx, cancel := context.WithTimeout(context.Background(), most)
+	ctx, cancel := context.WithTimeout(context.Background(), scaled(most))
 	defer cancel()
 	start := program(c.source)
-	start.TimeLeft, start.Seed = 300*time.Millisecond, s.rng.Uint64()|1
+	start.TimeLeft, start.Seed = scaled(300*time.Millisecond), s.rng.Uint64()|1
 	if c.typeScript {
 		start.Language = ipc.TypeScript
 	}
@@ -130,7 +136,7 @@ func (s *soaker) follow(ctx context.Context, m ipc.Message) (string, error) {
 			}
 			if len(a.Calls) == 0 || s.rng.IntN(3) == 0 {
 				time.Sleep(max(0, min(a.NextTimer, 20*time.Millisecond)))
-				m = &ipc.Settle{TimeLeft: time.Second, Batch: batch}
+				m = &ipc.Settle{TimeLeft: scaled(time.Second), Batch: batch}
 				continue
 			}
 			if answer, err = l.Turn(ctx, &ipc.Park{MaxBytes: 10 << 20}, 10<<20, nil); err != nil {
@@ -144,7 +150,7 @@ func (s *soaker) follow(ctx context.Context, m ipc.Message) (string, error) {
 			if l, err = s.p.Acquire(ctx, Want{Session: s.name, MemoryBytes: limits.MemoryBytes, Resume: true}); err != nil {
 				return "", err
 			}
-			m = &ipc.Restore{Snapshot: parked.Snapshot, TimeLeft: time.Second, Limits: limits, Batch: batch}
+			m = &ipc.Restore{Snapshot: parked.Snapshot, TimeLeft: scaled(time.Second), Limits: limits, Batch: batch}
 		default:
 			return "", fmt.Errorf("answer %#v", answer)
 		}
