@@ -7,10 +7,12 @@ import (
 	"github.com/cellblock-dev/cellblock/ipc"
 )
 
-// ready is a request of the guest that was checked and can run.
+// ready is a request of the guest that was checked and can start.
 type ready interface {
-	Run(ctx context.Context) catalog.Outcome
-	// ToolID is the tool or agent that Run reaches, "" when it reaches none.
+	// Start does not block. done gets the outcome once, before Start returns or
+	// later: it must not block either, and takes no lock that the caller holds.
+	Start(ctx context.Context, done func(catalog.Outcome))
+	// ToolID is the tool or agent that is reached, "" when none is.
 	ToolID() string
 }
 
@@ -20,9 +22,10 @@ func (r *Run) prepare(c *cell, call ipc.Call) ready {
 	if r.isSwarm(call.Method) {
 		return newAgentCall(r, c, call)
 	}
+	id := call.ID // the call's arguments are not kept
 	return c.catalog.Begin(catalog.Request{
-		ID: call.ID, Method: call.Method, Args: call.Args, ParentCallID: c.callID, Scope: r.scope,
-		MaxBytes: c.settings.MaxBridgeBytes, OnApproval: func(open bool) { c.approval(call.ID, open) },
+		ID: id, Method: call.Method, Args: call.Args, ParentCallID: c.callID, Scope: r.scope,
+		MaxBytes: c.settings.MaxBridgeBytes, OnApproval: func(open bool) { c.approval(id, open) },
 	})
 }
 

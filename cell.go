@@ -178,12 +178,23 @@ func (c *cell) dispatch(calls []ipc.Call) {
 		}
 	}
 	for _, call := range calls {
-		ready, ok := prepared[call.ID]
-		if ok && !c.run.start(func() { c.settle(call.ID, ready.Run(c.ctx)) }) { // ends when the call does
-			c.cancel()
-			ready.Run(c.ctx) // only to be recorded: ctx has ended
+		if ready, ok := prepared[call.ID]; ok {
+			c.begin(call.ID, ready)
 		}
 	}
+}
+
+// begin starts one call, which settles when it has its outcome.
+func (c *cell) begin(id uint32, call ready) {
+	if !c.run.enterCall() {
+		c.cancel()
+		call.Start(c.ctx, func(catalog.Outcome) {}) // only to be recorded: ctx has ended
+		return
+	}
+	call.Start(c.ctx, func(o catalog.Outcome) {
+		c.settle(id, o)
+		c.run.calls.Done()
+	})
 }
 
 // prepare makes one call ready and notes what it reaches.

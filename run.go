@@ -270,14 +270,15 @@ func (r *Run) enter() *failure {
 	return nil
 }
 
-// start runs a nested call. False: the run is closed.
-func (r *Run) start(call func()) bool {
+// enterCall counts a nested call; the caller tells r.calls when it has its
+// outcome. False: the run is closed.
+func (r *Run) enterCall() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false
 	}
-	r.calls.Go(call)
+	r.calls.Add(1)
 	return true
 }
 

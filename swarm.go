@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cellblock-dev/cellblock/catalog"
 	"github.com/cellblock-dev/cellblock/ipc"
@@ -88,13 +89,23 @@ func (a agentCall) record(typ EventType, fill func(*Event)) {
 	})
 }
 
-// Run answers the request and puts the answer into the trajectory. It returns
-// when ctx ends, whatever the runner does.
-func (a agentCall) Run(ctx context.Context) catalog.Outcome {
-	answer := make(chan catalog.Outcome, 1)
+// Start answers the request and puts the answer into the trajectory: that of the
+// runner or, when ctx ends before it returns, that the call was aborted.
+func (a agentCall) Start(ctx context.Context, done func(catalog.Outcome)) {
+	var once sync.Once
+	end := func(o catalog.Outcome) {
+		once.Do(func() {
+			a.recordAnswer(o)
+			done(o)
+		})
+	}
+	stop := context.AfterFunc(ctx, func() { end(guestError("Error", textAborted)) })
 	a.run.foreign.Go(func() { // ends when the runner returns; Run.Close waits for it
 		o := guestError("Error", a.call.Method+" ended without an answer")
-		defer func() { answer <- o }()
+		defer func() {
+			stop()
+			end(o)
+		}()
 		defer func() {
 			if p := recover(); p != nil {
 				a.run.log.Error("the agent runner panicked", "panic", p, "stack", string(debug.Stack()))
@@ -103,12 +114,9 @@ func (a agentCall) Run(ctx context.Context) catalog.Outcome {
 		}()
 		o = a.answer(ctx)
 	})
-	var o catalog.Outcome
-	select {
-	case o = <-answer:
-	case <-ctx.Done():
-		o = guestError("Error", textAborted)
-	}
+}
+
+func (a agentCall) recordAnswer(o catalog.Outcome) {
 	a.record(EventToolResult, func(e *Event) {
 		if o.OK {
 			e.Result = o.Value
@@ -118,7 +126,6 @@ func (a agentCall) Run(ctx context.Context) catalog.Outcome {
 		_ = json.Unmarshal(o.Value, &said) // made by guestError
 		e.Error = said.Message
 	})
-	return o
 }
 
 // ToolID is the agent runner's; phases and notes reach none.

@@ -175,7 +175,7 @@ func TestOversizeResult(t *testing.T) {
 	if p.ToolID() != "openclaw:core:t" {
 		t.Errorf("tool %q", p.ToolID())
 	}
-	if got := told(t, p.Run(t.Context())); got != "error: code mode bridge value limit exceeded" {
+	if got := told(t, outcome(t.Context(), p)); got != "error: code mode bridge value limit exceeded" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,15 +20,32 @@ const (
 	shapeWhole              // the result as it is
 )
 
-// nested is one prepared call. It is run once.
+// nested is one prepared call. It is started once. What it needs while its tool
+// runs is here rather than on a stack: thousands of calls can wait.
 type nested struct {
+	c        *Catalog
 	call     Call
+	changed  bool   // a hook has replaced the input
 	entry    *entry // nil for operations on resources and prompts
 	invoke   func(context.Context, Invocation) (Result, error)
 	shape    shape
 	timeout  time.Duration
 	max      int64
 	approval func(open bool)
+
+	// Set by start.
+	ctx  context.Context //nolint:containedctx // the call's, which ends it from another goroutine
+	done func(Outcome)
+
+	// Of the tool, while it runs.
+	limited context.Context //nolint:containedctx // as above; ctx within the tool's time
+	cancel  context.CancelFunc
+	stop    func() bool // of what waits for the end of limited
+	res     Result
+	err     error
+	// over says that somebody goes on with the call after its tool: the tool
+	// has returned, or is not waited for any more.
+	over atomic.Bool
 }
 
 // nestedTool prepares a call of an entry.
@@ -60,6 +75,7 @@ func (x *Exec) nestedOp(r Request, srv *mcpServer, op *serverOp, input json.RawM
 func (x *Exec) nestedCall(r Request, toolID string, input json.RawMessage) *nested {
 	seq := x.c.sequence.Add(1)
 	return &nested{
+		c: x.c,
 		call: Call{
 			Scope: r.Scope, ID: r.ParentCallID + "/" + strconv.FormatUint(seq, 10), ParentID: r.ParentCallID,
 			ToolID: toolID, Input: input,
@@ -70,56 +86,82 @@ func (x *Exec) nestedCall(r Request, toolID string, input json.RawMessage) *nest
 	}
 }
 
-// run takes the call through policy, tool and contract, and records how it
-// ended.
-func (n *nested) run(ctx context.Context, c *Catalog) (json.RawMessage, error) {
-	asked := n.call.Input
-	whole, value, err := n.execute(ctx, c)
-	if err != nil && ctx.Err() != nil {
+// start takes the call through policy, tool and contract. done gets the outcome,
+// once: when the tool has returned or, whatever the tool does, when its time
+// has passed or ctx has ended.
+func (n *nested) start(ctx context.Context, done func(Outcome)) {
+	n.ctx, n.done = ctx, done
+	n.c.calls.Add(1)      // until the call has its outcome
+	n.c.calls.Go(n.begin) // ends when the tool does
+}
+
+func (n *nested) begin() {
+	if err := n.ready(); err != nil {
+		n.settle(nil, nil, err)
+		return
+	}
+	n.perform()
+}
+
+// ready says why the tool is not run.
+func (n *nested) ready() error {
+	if n.ctx.Err() != nil {
+		return ErrAborted
+	}
+	if _, err := n.contract(); err != nil {
+		return err
+	}
+	if err := n.held(); err != nil {
+		return err
+	}
+	if err := n.admit(); err != nil {
+		return err
+	}
+	return n.held() // an approval can take long
+}
+
+// contract is what the tool's results must match; nil: nothing.
+func (n *nested) contract() (*contract, error) {
+	if n.entry == nil {
+		return nil, nil
+	}
+	return n.entry.compiled()
+}
+
+// finish goes on with what the tool gave.
+func (n *nested) finish(res Result, err error) {
+	if n.c.cfg.Hooks != nil {
+		ran, ranErr := res, err
+		res, err = guarded(n.ctx, n, "after hook", func() (Result, error) {
+			return n.c.cfg.Hooks.AfterToolCall(n.ctx, n.call, ran, ranErr)
+		})
+	}
+	var whole, value json.RawMessage
+	if err == nil {
+		whole, value, err = n.deliver(res)
+	}
+	n.settle(whole, value, err)
+}
+
+// settle records how the call ended, and tells it.
+func (n *nested) settle(whole, value json.RawMessage, err error) {
+	defer n.c.calls.Done()
+	if err != nil && n.ctx.Err() != nil {
 		err = ErrAborted // what a tool says about its ended context is no news
 	}
 	if err != nil {
 		whole = nil
 	}
-	sent := n.call.Input
-	if bytes.Equal(sent, asked) {
-		sent = nil
+	var sent json.RawMessage
+	if n.changed {
+		sent = n.call.Input
 	}
-	c.record(EventToolResult, &n.call, sent, whole, err)
-	return value, err
-}
-
-// execute returns the whole result and what the guest gets of it.
-func (n *nested) execute(ctx context.Context, c *Catalog) (whole, value json.RawMessage, err error) {
-	if ctx.Err() != nil {
-		return nil, nil, ErrAborted
-	}
-	var ct *contract
-	if n.entry != nil {
-		if ct, err = n.entry.compiled(); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := n.held(); err != nil {
-		return nil, nil, err
-	}
-	if err := n.admit(ctx, c); err != nil {
-		return nil, nil, err
-	}
-	if err := n.held(); err != nil { // an approval can take long
-		return nil, nil, err
-	}
-	res, err := n.perform(ctx, c)
-	if c.cfg.Hooks != nil {
-		ran, ranErr := res, err
-		res, err = guarded(ctx, c, n, "after hook", func() (Result, error) {
-			return c.cfg.Hooks.AfterToolCall(ctx, n.call, ran, ranErr)
-		})
-	}
+	n.c.record(EventToolResult, &n.call, sent, whole, err)
 	if err != nil {
-		return nil, nil, err
+		n.done(rejected(err))
+		return
 	}
-	return n.deliver(ctx, res, ct)
+	n.done(Outcome{OK: true, Value: value})
 }
 
 // held says why the tool's definition is held back.
@@ -132,11 +174,12 @@ func (n *nested) held() error {
 
 // admit runs hooks, rules and approval. Afterwards n.call.Input is what is
 // sent.
-func (n *nested) admit(ctx context.Context, c *Catalog) error {
+func (n *nested) admit() error {
+	cfg := &n.c.cfg
 	ask, asked := "", false
-	if c.cfg.Hooks != nil {
-		change, err := guarded(ctx, c, n, "before hook", func() (Change, error) {
-			return c.cfg.Hooks.BeforeToolCall(ctx, n.call)
+	if cfg.Hooks != nil {
+		change, err := guarded(n.ctx, n, "before hook", func() (Change, error) {
+			return cfg.Hooks.BeforeToolCall(n.ctx, n.call)
 		})
 		switch {
 		case err != nil:
@@ -151,12 +194,13 @@ func (n *nested) admit(ctx context.Context, c *Catalog) error {
 			if int64(len(change.Input)) > n.max {
 				return ErrBridgeLimit
 			}
+			n.changed = !bytes.Equal(n.call.Input, change.Input)
 			n.call.Input = change.Input
 		}
 		ask, asked = change.Ask, change.Ask != ""
 	}
-	if c.cfg.Rules != nil {
-		d, err := guarded(ctx, c, n, "rule", func() (Decision, error) { return c.cfg.Rules.Decide(ctx, n.call) })
+	if cfg.Rules != nil {
+		d, err := guarded(n.ctx, n, "rule", func() (Decision, error) { return cfg.Rules.Decide(n.ctx, n.call) })
 		switch {
 		case err != nil:
 			return errBlocked(n.call.ToolID, err.Error())
@@ -167,7 +211,7 @@ func (n *nested) admit(ctx context.Context, c *Catalog) error {
 		}
 	}
 	if asked {
-		return n.approve(ctx, c, ask)
+		return n.approve(ask)
 	}
 	return nil
 }
@@ -182,63 +226,97 @@ func orText(s, fallback string) string {
 // approve waits for the approver. What it is shown is what is sent: hooks and
 // rules that kept the bytes, or the approver itself, cannot change them
 // afterwards.
-func (n *nested) approve(ctx context.Context, c *Catalog, reason string) error {
-	if c.cfg.Approver == nil {
+func (n *nested) approve(reason string) error {
+	cfg := &n.c.cfg
+	if cfg.Approver == nil {
 		return errBlocked(n.call.ToolID, "it needs an approval and nobody can give one")
 	}
 	if n.approval != nil {
 		n.approval(true)
 		defer n.approval(false)
 	}
-	wait, cancel := context.WithTimeout(ctx, c.cfg.ApprovalTimeout)
+	wait, cancel := context.WithTimeout(n.ctx, cfg.ApprovalTimeout)
 	defer cancel()
 	n.call.Input = bytes.Clone(n.call.Input) // nobody outside holds these bytes
 	shown := n.call
 	shown.Input = bytes.Clone(n.call.Input)
-	_, err := guarded(wait, c, n, "approver", func() (struct{}, error) {
-		return struct{}{}, c.cfg.Approver.Approve(wait, shown, reason)
+	_, err := guarded(wait, n, "approver", func() (struct{}, error) {
+		return struct{}{}, cfg.Approver.Approve(wait, shown, reason)
 	})
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
+	case n.ctx.Err() != nil:
 		return ErrAborted
 	case wait.Err() != nil:
-		return errBlocked(n.call.ToolID, fmt.Sprintf("no approval within %v", c.cfg.ApprovalTimeout))
+		return errBlocked(n.call.ToolID, fmt.Sprintf("no approval within %v", cfg.ApprovalTimeout))
 	}
 	return errBlocked(n.call.ToolID, orText(err.Error(), "approval refused"))
 }
 
-// perform runs the tool within its time.
-func (n *nested) perform(ctx context.Context, c *Catalog) (Result, error) {
+// perform runs the tool. The call goes on with whatever is first: the tool's
+// return, or the end of its time or of the call; a return after that is of no
+// use to anybody.
+func (n *nested) perform() {
 	if n.invoke == nil {
-		return Result{}, errTool(n.call.ToolID, "cannot be called.")
+		n.finish(Result{}, errTool(n.call.ToolID, "cannot be called."))
+		return
 	}
-	limited, cancel := ctx, context.CancelFunc(func() {})
+	n.limited, n.cancel = n.ctx, func() {}
 	if n.timeout > 0 {
-		limited, cancel = context.WithTimeout(ctx, n.timeout)
+		n.limited, n.cancel = context.WithTimeout(n.ctx, n.timeout)
 	}
-	defer cancel()
-	var ended atomic.Bool
-	defer ended.Store(true)
-	in := Invocation{
+	n.stop = context.AfterFunc(n.limited, n.aborted)
+	in := n.invocation()
+	n.err = errNoAnswer
+	defer n.returned()
+	defer n.caught("tool", &n.err)
+	n.res, n.err = n.invoke(n.limited, *in)
+}
+
+// returned goes on with the call after the return of its tool.
+func (n *nested) returned() {
+	n.stop()
+	n.overtake(n.res, n.err)
+	n.cancel()
+}
+
+// aborted goes on with it after the end of its tool's context.
+func (n *nested) aborted() { n.overtake(Result{}, ErrAborted) }
+
+// invocation is the call as its tool gets it. The stack of a call that waits
+// need not hold it twice.
+func (n *nested) invocation() *Invocation {
+	return &Invocation{
 		Scope: n.call.Scope, CallID: n.call.ID, ParentCallID: n.call.ParentID,
-		ToolID: n.call.ToolID, ToolName: n.call.ToolName, Input: n.call.Input,
-		Update: func(u json.RawMessage) {
-			if c.cfg.OnUpdate != nil && !ended.Load() {
-				c.cfg.OnUpdate(n.call, u)
-			}
-		},
+		ToolID: n.call.ToolID, ToolName: n.call.ToolName, Input: n.call.Input, Update: n.update,
 	}
-	res, err := guarded(limited, c, n, "tool", func() (Result, error) { return n.invoke(limited, in) })
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return Result{}, errTool(n.call.ToolID, fmt.Sprintf("timed out after %v.", n.timeout))
+}
+
+// update takes the progress of a tool whose call is not over.
+func (n *nested) update(u json.RawMessage) {
+	if n.c.cfg.OnUpdate != nil && !n.over.Load() {
+		n.c.cfg.OnUpdate(n.call, u)
 	}
-	return res, err
+}
+
+// overtake finishes the call, unless that was done before.
+func (n *nested) overtake(res Result, err error) {
+	if n.over.Swap(true) {
+		return
+	}
+	if err != nil && n.ctx.Err() == nil && n.limited.Err() != nil {
+		res, err = Result{}, errTool(n.call.ToolID, fmt.Sprintf("timed out after %v.", n.timeout))
+	}
+	n.finish(res, err)
 }
 
 // deliver checks a result and makes of it what the guest gets.
-func (n *nested) deliver(ctx context.Context, res Result, ct *contract) (whole, value json.RawMessage, err error) {
+func (n *nested) deliver(res Result) (whole, value json.RawMessage, err error) {
+	ct, err := n.contract()
+	if err != nil {
+		return nil, nil, err
+	}
 	if int64(len(res.Value)) > n.max || int64(len(res.Details)) > n.max {
 		return nil, nil, ErrBridgeLimit
 	}
@@ -267,7 +345,7 @@ func (n *nested) deliver(ctx context.Context, res Result, ct *contract) (whole, 
 			value = details
 		}
 	}
-	if ct != nil && !ct.matches(ctx, value) {
+	if ct != nil && !ct.matches(n.ctx, value) {
 		return nil, nil, errTool(n.call.ToolID, "returned details that do not match its declared outputSchema.")
 	}
 	out := value
@@ -305,51 +383,4 @@ func (r *Result) whole() json.RawMessage {
 		break
 	}
 	return append(append(append(out, `"details":`...), r.Details...), '}')
-}
-
-// guarded runs foreign code in a goroutine of its own and returns when that
-// does or when ctx ends. A panic is an error. The goroutine ends when the
-// foreign code does; Catalog.Wait waits for it.
-func guarded[T any](ctx context.Context, c *Catalog, n *nested, what string, run func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	done := make(chan answer, 1)
-	c.calls.Go(func() {
-		a := answer{err: errTool(n.call.ToolID, "failed: its "+what+" ended without an answer.")} // runtime.Goexit
-		defer func() { done <- a }()
-		defer func() {
-			if p := recover(); p != nil {
-				c.log.Error("catalog: "+what+" panicked", slog.String("tool", n.call.ToolID),
-					slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-				a.err = errTool(n.call.ToolID, "failed: its "+what+" panicked.")
-			}
-		}()
-		a.value, a.err = run()
-	})
-	select {
-	case a := <-done:
-		return a.value, a.err
-	case <-ctx.Done():
-		var zero T
-		return zero, ErrAborted
-	}
-}
-
-// Wait waits until no foreign code of a call runs any more: a tool that goes
-// on after its call has ended is waited for here. It is meant for the end of
-// the agent run, when the last Run has returned. The error is that of ctx.
-func (c *Catalog) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { // ends when the last tool returns
-		c.calls.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for tools: %w", ctx.Err())
-	}
 }

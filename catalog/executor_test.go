@@ -84,6 +84,13 @@ func (d *doors) trail() string {
 	return strings.Join(lines, "\n")
 }
 
+// outcome starts a request and waits for its end.
+func outcome(ctx context.Context, p *Pending) Outcome {
+	got := make(chan Outcome, 1)
+	p.Start(ctx, func(o Outcome) { got <- o })
+	return <-got
+}
+
 func TestResultShapes(t *testing.T) {
 	results := map[string]Result{
 		"details":  {Value: json.RawMessage(`{"content":[1]}`), Details: json.RawMessage(`{"n":9007199254740993}`)},
@@ -282,7 +289,7 @@ func TestTrajectory(t *testing.T) {
 		Tool{Name: "fails", Call: func(context.Context, Invocation) (Result, error) { return Result{}, errors.New("no") }},
 		Tool{Name: "m", Kind: KindMCP, Owner: "srv", Call: echo}, Tool{Name: "nil"},
 	)))
-	// Begun in order, run in another: the calls stay in order.
+	// Begun in order, started in another: the calls stay in order.
 	calls := []string{`["ok",{"a":1}]`, `["changed",{}]`, `["big"]`, `["fails"]`, `["nil"]`, `["unknown"]`}
 	pending := make([]*Pending, 0, len(calls)+1)
 	for _, args := range calls {
@@ -290,7 +297,7 @@ func TestTrajectory(t *testing.T) {
 	}
 	pending = append(pending, x.Begin(Request{Method: MethodNamespace, Args: json.RawMessage(`["MCP",["srv","m"],[]]`), ParentCallID: "p"}))
 	for _, p := range slices.Backward(pending) {
-		p.Run(t.Context())
+		outcome(t.Context(), p)
 	}
 	want := `tool_call openclaw:core:ok p/1 in={"a":1}
 tool_call openclaw:core:changed p/2 in={}

@@ -56,9 +56,8 @@ type Outcome struct {
 	Value json.RawMessage
 }
 
-// Pending is a request that was checked and is ready to run.
+// Pending is a request that was checked and is ready to start.
 type Pending struct {
-	x      *Exec
 	call   *nested // nil when the outcome is known
 	known  Outcome
 	toolID string
@@ -66,10 +65,10 @@ type Pending struct {
 
 // Begin checks a request, counts it, and records the tool call it makes. It
 // does not block: requests that are begun in order appear in order in the
-// trajectory, however their Run calls are interleaved. Every Pending of a tool
-// must be run, so that its result is recorded.
+// trajectory, in whatever order they are started and end. Every Pending of a
+// tool must be started, so that its result is recorded.
 func (x *Exec) Begin(r Request) *Pending {
-	p := &Pending{x: x}
+	p := &Pending{}
 	value, call, err := x.resolve(r)
 	switch {
 	case err == nil && call == nil && int64(len(value)) > r.maxBytes():
@@ -94,22 +93,23 @@ func (x *Exec) Begin(r Request) *Pending {
 // ToolID returns the id of the tool that will be called, "" when none will.
 func (p *Pending) ToolID() string { return p.toolID }
 
-// Run ends the request. It blocks until the tool has returned, its time-out
-// has passed, or ctx has ended. It may be called once.
-func (p *Pending) Run(ctx context.Context) Outcome {
+// Start ends the request and does not block. done gets the outcome once, before
+// Start returns or from another goroutine: when the tool has returned, its
+// time-out has passed, or ctx has ended, whatever the tool still does then. done
+// must not block. Start may be called once.
+func (p *Pending) Start(ctx context.Context, done func(Outcome)) {
 	if p.call == nil {
-		return p.known
+		done(p.known)
+		return
 	}
-	value, err := p.call.run(ctx, p.x.c)
-	if err != nil {
-		return rejected(err)
-	}
-	return Outcome{OK: true, Value: value}
+	p.call.start(ctx, done)
 }
 
-// Call is Begin and Run.
+// Call is Begin and Start, and waits for the outcome.
 func (x *Exec) Call(ctx context.Context, r Request) Outcome {
-	return x.Begin(r).Run(ctx)
+	outcome := make(chan Outcome, 1)
+	x.Begin(r).Start(ctx, func(o Outcome) { outcome <- o })
+	return <-outcome
 }
 
 // ToolOf returns the id of the tool that a request calls, as the list of
