@@ -1,6 +1,7 @@
 package cellblock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -47,10 +48,10 @@ type cell struct {
 	state     State
 	slot      *snapshot.Slot       // nil until the first park
 	holding   bool                 // the slot counts held; from the park until the results are delivered
-	pending   map[uint32]*nested   // unsettled
+	pending   []*nested            // unsettled, in order of their ids
 	arrived   []ipc.Settled        // settled, not delivered, in completion order
 	held      int64                // bytes that the slot counts
-	approvals map[uint32]time.Time // calls whose approval is open, and until when
+	approvals map[uint32]time.Time // calls whose approval is open, and until when; made when it is needed
 	wake      chan struct{}        // something above has changed; capacity 1
 	sent      []PendingCall        // the calls that reached a tool; at most maxDispatched
 	reached   int                  // how many there were
@@ -81,7 +82,7 @@ func (r *Run) newCell(ctx context.Context, callID string, p program, exec *catal
 	c := &cell{
 		run: r, callID: callID, settings: &r.settings, program: p, catalog: exec,
 		state: StateRunning, outputBytes: emptyListBytes,
-		pending: map[uint32]*nested{}, approvals: map[uint32]time.Time{}, wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return c
@@ -93,8 +94,10 @@ func (c *cell) start(left time.Duration) (*ipc.Start, error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("draw a seed: %w", err)
 	}
+	source := c.program.source
+	c.program.source = nil // a cell can wait long
 	return &ipc.Start{
-		Source: c.program.source, Language: c.program.language, TimeLeft: left, Limits: c.settings.limits(),
+		Source: source, Language: c.program.language, TimeLeft: left, Limits: c.settings.limits(),
 		Seed: binary.LittleEndian.Uint64(seed[:]) | 1, RestartSafe: c.program.restartSafe, Swarm: c.run.swarm() != nil,
 		Catalog: c.catalog.Digest(), Globals: c.catalog.Globals(),
 	}, nil
@@ -154,9 +157,9 @@ func (c *cell) admit(m *ipc.Idle) (*failure, error) {
 				return invalid(err.Error()), nil
 			}
 		}
-		c.pending[call.ID] = &nested{call: call, bytes: int64(len(call.Args)), shown: PendingCall{
+		c.pending = append(c.pending, &nested{call: call, bytes: int64(len(call.Args)), shown: PendingCall{
 			ID: strconv.FormatUint(uint64(call.ID), 10), Method: call.Method, Tool: c.catalog.ToolOf(call.Method, call.Args),
-		}}
+		}})
 	}
 	if len(c.pending) == 0 && len(c.arrived) == 0 && m.NextTimer == ipc.NoTimer {
 		return nil, lied("idle with nothing pending")
@@ -171,15 +174,15 @@ func (c *cell) admit(m *ipc.Idle) (*failure, error) {
 // dispatch starts the calls of one leg together: all are checked and recorded
 // before the first runs.
 func (c *cell) dispatch(calls []ipc.Call) {
-	prepared := make(map[uint32]ready, len(calls))
-	for _, call := range calls {
+	prepared := make([]ready, len(calls))
+	for i, call := range calls {
 		if call.Method != methodYield { // settled by the next wait
-			prepared[call.ID] = c.prepare(call)
+			prepared[i] = c.prepare(call)
 		}
 	}
-	for _, call := range calls {
-		if ready, ok := prepared[call.ID]; ok {
-			c.begin(call.ID, ready)
+	for i, ready := range prepared {
+		if ready != nil {
+			c.begin(calls[i].ID, ready)
 		}
 	}
 }
@@ -202,7 +205,8 @@ func (c *cell) prepare(call ipc.Call) ready {
 	ready := c.run.prepare(c, call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.pending[call.ID]
+	at, _ := c.find(call.ID) // it cannot have settled before it was started
+	n := c.pending[at]
 	n.call.Args = nil // the catalog has its own; a cell can wait long
 	if ready.ToolID() != "" {
 		c.reached++
@@ -218,11 +222,12 @@ func (c *cell) prepare(call ipc.Call) ready {
 func (c *cell) settle(id uint32, o catalog.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, ok := c.pending[id]
+	at, ok := c.find(id)
 	if !ok || c.ctx.Err() != nil {
 		return
 	}
-	delete(c.pending, id)
+	n := c.pending[at]
+	c.pending = slices.Delete(c.pending, at, at+1)
 	delete(c.approvals, id)
 	c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: o.OK, Value: o.Value})
 	if c.holding && c.recount() != nil {
@@ -236,6 +241,11 @@ func (c *cell) settle(id uint32, o catalog.Outcome) {
 		c.noteFailure(o.Value)
 	}
 	c.nudge()
+}
+
+// find is where a call is among those pending. The lock is held.
+func (c *cell) find(id uint32) (int, bool) {
+	return slices.BinarySearchFunc(c.pending, id, func(n *nested, id uint32) int { return cmp.Compare(n.call.ID, id) })
 }
 
 // noteFailure remembers how the text of a rejection begins. The lock is held.
@@ -268,6 +278,9 @@ func (c *cell) approval(id uint32, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if open {
+		if c.approvals == nil {
+			c.approvals = map[uint32]time.Time{}
+		}
 		c.approvals[id] = time.Now().Add(time.Duration(c.settings.ApprovalTimeoutMs) * time.Millisecond)
 		if c.holding {
 			c.slot.Extend(c.lifetime())
@@ -373,15 +386,14 @@ func (c *cell) nudge() {
 func (c *cell) settleYields() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
-		n := c.pending[id]
+	c.pending = slices.DeleteFunc(c.pending, func(n *nested) bool {
 		if n.call.Method != methodYield {
-			continue
+			return false
 		}
-		delete(c.pending, id)
 		value := yielded(n.call.Args, c.settings.MaxBridgeBytes)
-		c.arrived = append(c.arrived, ipc.Settled{ID: id, OK: true, Value: value})
-	}
+		c.arrived = append(c.arrived, ipc.Settled{ID: n.call.ID, OK: true, Value: value})
+		return true
+	})
 	if c.holding {
 		_ = c.recount() // a yield's result is hardly larger than its input was
 	}
@@ -421,8 +433,8 @@ func (c *cell) waitingFor() waiting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := waiting{arrived: len(c.arrived), pending: len(c.pending), approvals: len(c.approvals)}
-	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
-		if n := c.pending[id]; n.call.Method == methodYield {
+	for _, n := range c.pending {
+		if n.call.Method == methodYield {
 			w.yields++
 		} else {
 			w.calls = append(w.calls, n.shown)

@@ -176,7 +176,7 @@ func (v *visit) exec(in ExecInput) Result {
 	default:
 		return v.refuse(&failure{code: CodeInternalError, text: err.Error()})
 	}
-	c := r.newCell(v.ctx, in.CallID, p, exec)
+	c := r.newCell(v.caller, in.CallID, p, exec)
 	v.attach(c)
 	if !r.remember(c) {
 		return v.fail(errorAborted())

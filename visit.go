@@ -34,6 +34,7 @@ const (
 type visit struct {
 	run      *Run
 	cell     *cell
+	caller   context.Context //nolint:containedctx // for the cell, which keeps its values
 	ctx      context.Context //nolint:containedctx // the caller's, and ended by the close of the run
 	began    time.Time
 	deadline time.Time
@@ -55,7 +56,7 @@ type visit struct {
 // begin starts the clock of an Exec or a Wait.
 func (r *Run) begin(ctx context.Context) *visit {
 	now := time.Now()
-	v := &visit{run: r, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
+	v := &visit{run: r, caller: ctx, began: now, deadline: now.Add(time.Duration(r.settings.TimeoutMs) * time.Millisecond)}
 	own, cancel := context.WithCancel(ctx)
 	leave := context.AfterFunc(r.closing, cancel) //nolint:contextcheck // the run's end ends the visit too
 	kill, stop := context.WithDeadline(own, v.deadline.Add(killGrace))

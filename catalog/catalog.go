@@ -85,6 +85,7 @@ type Catalog struct {
 	surface   func() *mcpSurface
 	quick     func() string
 	digest    func() [32]byte
+	plain     func() *Exec // without namespaces
 	tools     func() []byte
 	shortcuts func() []byte
 	mcp       func() []byte
@@ -140,6 +141,7 @@ func New(cfg Config) (*Catalog, error) {
 	c.surface = sync.OnceValue(c.buildSurface)
 	c.quick = sync.OnceValue(func() string { return buildQuickIndex(c.entries) })
 	c.digest = sync.OnceValue(c.buildDigest)
+	c.plain = sync.OnceValue(func() *Exec { return &Exec{c: c, part: []byte("[]"), digest: c.digest()} })
 	c.tools = sync.OnceValue(c.buildTools)
 	c.shortcuts = sync.OnceValue(c.buildShortcuts)
 	c.mcp = sync.OnceValue(func() []byte { return c.surface().headersJSON() })

@@ -7,7 +7,8 @@ import (
 )
 
 // Exec is the view that one exec and its waits have of a catalog. It lives as
-// long as the run does and holds nothing that must be closed.
+// long as the run does and holds nothing that must be closed. It does not change:
+// execs without namespaces share one.
 type Exec struct {
 	c          *Catalog
 	namespaces []*boundNamespace // sorted by id
@@ -40,21 +41,23 @@ const (
 // namespace and serialises what it returns. It is not called again for waits.
 // An error says why a scope cannot be shown to a guest.
 func (c *Catalog) NewExec(ctx context.Context, s ScopeContext) (*Exec, error) {
-	x := &Exec{c: c, part: []byte("[]"), digest: c.digest()}
-	for _, r := range c.visibleNamespaces() {
+	visible := c.visibleNamespaces()
+	if len(visible) == 0 {
+		return c.plain(), nil
+	}
+	x := &Exec{c: c, digest: c.digest()}
+	for _, r := range visible {
 		b, err := c.bind(ctx, r, s)
 		if err != nil {
 			return nil, err
 		}
 		x.namespaces = append(x.namespaces, b)
 	}
-	if len(x.namespaces) > 0 {
-		x.part = appendNamespaces(nil, x.namespaces)
-		h := sha256.New()
-		h.Write(x.digest[:])
-		h.Write(x.part)
-		h.Sum(x.digest[:0])
-	}
+	x.part = appendNamespaces(nil, x.namespaces)
+	h := sha256.New()
+	h.Write(x.digest[:])
+	h.Write(x.part)
+	h.Sum(x.digest[:0])
 	return x, nil
 }
 
