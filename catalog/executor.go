@@ -91,16 +91,41 @@ func (x *Exec) nestedCall(r Request, toolID string, input json.RawMessage) *nest
 // has passed or ctx has ended.
 func (n *nested) start(ctx context.Context, done func(Outcome)) {
 	n.ctx, n.done = ctx, done
-	n.c.calls.Add(1)      // until the call has its outcome
-	n.c.calls.Go(n.begin) // ends when the tool does
+	n.c.calls.Add(2) // until the call has its outcome, and until its tool has returned
+	go n.run()       // ends when the tool does
 }
 
-func (n *nested) begin() {
-	if err := n.ready(); err != nil {
-		n.settle(nil, nil, err)
+// run is the goroutine of the call. The call goes on with whatever is first: the
+// tool's return, or the end of its time or of the call; a return after that is
+// of no use to anybody. Its frame lies below the tool's all the time.
+func (n *nested) run() {
+	defer n.c.calls.Done()
+	if !n.enter() {
 		return
 	}
-	n.perform()
+	in := n.invocation()
+	defer n.returned()
+	defer n.caught("tool", &n.err)
+	n.res, n.err = n.invoke(n.limited, *in)
+}
+
+// enter begins the time of the tool. False: it is not run, and the call is over.
+func (n *nested) enter() bool {
+	if err := n.ready(); err != nil {
+		n.settle(nil, nil, err)
+		return false
+	}
+	if n.invoke == nil {
+		n.finish(Result{}, errTool(n.call.ToolID, "cannot be called."))
+		return false
+	}
+	n.limited, n.cancel = n.ctx, func() {}
+	if n.timeout > 0 {
+		n.limited, n.cancel = context.WithTimeout(n.ctx, n.timeout)
+	}
+	n.err = errNoAnswer
+	n.stop = context.AfterFunc(n.limited, n.aborted)
+	return true
 }
 
 // ready says why the tool is not run.
@@ -252,26 +277,6 @@ func (n *nested) approve(reason string) error {
 		return errBlocked(n.call.ToolID, fmt.Sprintf("no approval within %v", cfg.ApprovalTimeout))
 	}
 	return errBlocked(n.call.ToolID, orText(err.Error(), "approval refused"))
-}
-
-// perform runs the tool. The call goes on with whatever is first: the tool's
-// return, or the end of its time or of the call; a return after that is of no
-// use to anybody.
-func (n *nested) perform() {
-	if n.invoke == nil {
-		n.finish(Result{}, errTool(n.call.ToolID, "cannot be called."))
-		return
-	}
-	n.limited, n.cancel = n.ctx, func() {}
-	if n.timeout > 0 {
-		n.limited, n.cancel = context.WithTimeout(n.ctx, n.timeout)
-	}
-	n.stop = context.AfterFunc(n.limited, n.aborted)
-	in := n.invocation()
-	n.err = errNoAnswer
-	defer n.returned()
-	defer n.caught("tool", &n.err)
-	n.res, n.err = n.invoke(n.limited, *in)
 }
 
 // returned goes on with the call after the return of its tool.
