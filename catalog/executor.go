@@ -92,7 +92,7 @@ func (x *Exec) nestedCall(r Request, toolID string, input json.RawMessage) *nest
 func (n *nested) start(ctx context.Context, done func(Outcome)) {
 	n.ctx, n.done = ctx, done
 	n.c.calls.Add(2) // until the call has its outcome, and until its tool has returned
-	go n.run()       // ends when the tool does
+	go n.run()       //nolint:contextcheck // n carries ctx; ends when the tool does
 }
 
 // run is the goroutine of the call. The call goes on with whatever is first: the
