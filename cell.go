@@ -345,7 +345,7 @@ func (c *cell) hold() error {
 
 // suspend puts the VM into the slot. From then on anybody with the id may
 // drive the cell: it is the last thing that a visit does to it.
-func (c *cell) suspend(slot *snapshot.Slot, snap []byte) (id string, err error) {
+func (c *cell) suspend(slot *snapshot.Slot, snap snapshot.Packed) (id string, err error) {
 	c.mu.Lock()
 	from := c.state
 	id, err = slot.Park(snap, c.lifetime(), c, func() { c.end(StateExpired) })

@@ -36,7 +36,7 @@ func (v *visit) store() *Result {
 	case fail != nil:
 		return v.pin()
 	}
-	stash, err := v.run.sup.store.Stash(snap)
+	stash, err := v.run.sup.store.Stash(v.run.sup.store.Pack(snap))
 	if err != nil {
 		return v.pin() // no room for it: the worker still holds the VM
 	}
@@ -76,13 +76,14 @@ func (v *visit) parkCell() Result {
 	if fail != nil {
 		return v.fail(fail)
 	}
-	c.snapBytes = int64(len(snap))
+	packed := v.run.sup.store.Pack(snap)
+	c.snapBytes = int64(packed.Bytes())
 	if c.hold() != nil {
 		return v.fail(errorTooManySuspended())
 	}
 	r := v.waiting()
 	v.release()
-	if r.RunID, err = c.suspend(slot, snap); err != nil {
+	if r.RunID, err = c.suspend(slot, packed); err != nil {
 		return v.fail(errorTooManySuspended())
 	}
 	if v.gone() {
@@ -90,7 +91,7 @@ func (v *visit) parkCell() Result {
 		return Result{Status: StatusFailed, Code: CodeAborted, Error: textAborted, Output: r.Output, Telemetry: r.Telemetry}
 	}
 	v.run.record(EventSnapshot, c.callID, func(e *Event) {
-		e.Result = facts(map[string]any{"runId": r.RunID, "reason": r.Reason, "bytes": len(snap)})
+		e.Result = facts(map[string]any{"runId": r.RunID, "reason": r.Reason, "bytes": packed.Bytes()})
 	})
 	return r
 }

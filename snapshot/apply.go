@@ -120,6 +120,9 @@ type bodyReader struct {
 
 // open returns a reader of a decoded body.
 func (d *Decoder) open(body []byte, h *Header) (*bodyReader, error) {
+	if h.coding == codingPlain {
+		return &bodyReader{whole: bytes.NewReader(body)}, nil
+	}
 	if d.z == nil {
 		z, err := zstd.NewReader(nil,
 			zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes),

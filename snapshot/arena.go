@@ -34,10 +34,18 @@ type block struct {
 	b    []byte
 	slab *slab // nil: a mapping of its own
 	at   int   // offset in slab.mem
+	// plain is that of the Packed it holds.
+	plain int
 	// readers copy out of the block without the lock; the last of them frees
 	// a block that was released meanwhile.
 	readers  int
 	released bool
+}
+
+// fill copies a snapshot of the block's size into it.
+func (k *block) fill(snap Packed) {
+	copy(k.b, snap.b)
+	k.plain = snap.plain
 }
 
 // alloc returns a block of n bytes, n > 0.

@@ -16,7 +16,7 @@ func TestArenaDensity(t *testing.T) {
 		slots[i] = reserve(t, s)
 		snap := bytes.Repeat([]byte{byte(i)}, 3000+i%700)
 		bytesParked += int64(len(snap))
-		if _, err := slots[i].Park(snap, time.Hour, nil, nil); err != nil {
+		if _, err := slots[i].Park(Packed{b: snap}, time.Hour, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestArenaSizes(t *testing.T) {
 		for j := range count {
 			snap := noise(n, uint64(10*i+j))
 			sl := reserve(t, s)
-			if _, err := sl.Park(snap, time.Hour, nil, nil); err != nil {
+			if _, err := sl.Park(Packed{b: snap}, time.Hour, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			want[j], slots[j] = snap, sl

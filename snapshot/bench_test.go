@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // benchMemory is like a fresh guest: a base of 336 pages of which 71 are not
@@ -69,12 +70,45 @@ func BenchmarkParkClaim(b *testing.B) {
 	snap := noise(3400, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		id, err := sl.Park(snap, 1<<40, nil, nil)
+		id, err := sl.Park(Packed{b: snap}, 1<<40, nil, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if _, _, err := claimed(s, id); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkPack is what keeping a snapshot costs the supervisor.
+func BenchmarkPack(b *testing.B) {
+	for _, pages := range []int{32, 300} {
+		b.Run(fmt.Sprintf("%d pages", pages), func(b *testing.B) {
+			base, mem := benchMemory(pages)
+			snap, err := Encode(testID, 0, base, mem, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := NewStore(StoreConfig{})
+			defer s.Close()
+			b.ReportAllocs()
+			var p Packed
+			for b.Loop() {
+				p = s.Pack(snap)
+			}
+			if p.plain == 0 {
+				b.Fatal("not packed")
+			}
+			b.ReportMetric(float64(len(snap)), "plain-bytes")
+			b.ReportMetric(float64(p.Bytes()), "stored-bytes")
+			b.StopTimer()
+			began := time.Now()
+			for range 100 {
+				if _, err := s.packer.unpack(p.b, p.plain); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(time.Since(began))/100, "unpack-ns")
+		})
 	}
 }

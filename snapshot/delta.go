@@ -27,30 +27,39 @@ const (
 	denseFrom = 16 << 10
 )
 
-// group is up to groupPages changed pages.
+// group is up to groupPages changed pages on their way out.
 type group struct {
-	delta [groupBytes]byte // of whole pages, then of the units kept
-	used  int
-	masks [groupBytes / sparseUnit / 8]byte
-	plane [groupBytes / denseUnit]byte
+	base, mem []byte
+	pages     [groupPages]int // offsets in mem
+	used      int             // of pages
+	delta     [PageBytes]byte // of one page
+	units     []byte          // what is kept of the pages so far
+	masks     [groupBytes / sparseUnit / 8]byte
+	plane     [groupBytes / denseUnit]byte
 }
 
-// add takes one more changed page.
-func (g *group) add(page, base []byte) {
-	subtle.XORBytes(g.delta[g.used:g.used+PageBytes], page, base)
-	g.used += PageBytes
-}
-
-func (g *group) full() bool { return g.used == groupBytes }
-
-// write stores the group and empties it.
-func (g *group) write(w io.Writer) error {
-	unit := sparseUnit
-	if changedWords(g.delta[:g.used])*sparseUnit >= denseFrom {
-		unit = denseUnit
+func (g *group) begin(base, mem []byte) {
+	if g.units == nil {
+		g.units = make([]byte, 0, groupBytes) // what is not used is not there
 	}
-	masks := g.masks[:g.used/unit/8]
-	units := g.pack(masks, unit)
+	g.base, g.mem, g.used = base, mem, 0
+}
+
+// add takes one more changed page, the one at an offset.
+func (g *group) add(at int) {
+	g.pages[g.used] = at
+	g.used++
+}
+
+func (g *group) full() bool { return g.used == groupPages }
+
+// write stores the group and empties it. Without a page it does nothing.
+func (g *group) write(w io.Writer) error {
+	if g.used == 0 {
+		return nil
+	}
+	unit := g.unit()
+	masks := g.pack(unit)
 	g.used = 0
 	if _, err := w.Write([]byte{byte(unit)}); err != nil {
 		return err
@@ -59,13 +68,13 @@ func (g *group) write(w io.Writer) error {
 		return err
 	}
 	if unit == sparseUnit {
-		_, err := w.Write(units)
+		_, err := w.Write(g.units)
 		return err
 	}
-	plane := g.plane[:len(units)/denseUnit]
+	plane := g.plane[:len(g.units)/denseUnit]
 	for k := range denseUnit {
 		for i := range plane {
-			plane[i] = units[i*denseUnit+k]
+			plane[i] = g.units[i*denseUnit+k]
 		}
 		if _, err := w.Write(plane); err != nil {
 			return err
@@ -74,50 +83,56 @@ func (g *group) write(w io.Writer) error {
 	return nil
 }
 
-func changedWords(b []byte) int {
+// unit chooses what the pages are cut into.
+func (g *group) unit() int {
+	changed := 0
+	for _, at := range g.pages[:g.used] {
+		if changed += changedWords(g.mem[at:at+PageBytes], basePage(g.base, at)); changed*sparseUnit >= denseFrom {
+			return denseUnit
+		}
+	}
+	return sparseUnit
+}
+
+func changedWords(page, base []byte) int {
 	n := 0
-	for ; len(b) >= 8; b = b[8:] {
-		if binary.LittleEndian.Uint64(b) != 0 {
+	for ; len(page) >= 8 && len(base) >= 8; page, base = page[8:], base[8:] {
+		if binary.LittleEndian.Uint64(page) != binary.LittleEndian.Uint64(base) {
 			n++
 		}
 	}
 	return n
 }
 
-// pack moves the units that are not zero to the front of g.delta, and returns
-// them.
-func (g *group) pack(masks []byte, unit int) []byte {
-	kept := 0
-	if unit == sparseUnit {
-		for i := range masks {
-			mask := byte(0)
-			eight := g.delta[i*8*sparseUnit:][:8*sparseUnit]
-			for k := range 8 {
-				if v := binary.LittleEndian.Uint64(eight[8*k:]); v != 0 {
-					mask |= 1 << k
-					binary.LittleEndian.PutUint64(g.delta[kept:], v)
-					kept += sparseUnit
-				}
-			}
-			masks[i] = mask
+// pack fills g.units with those that are not zero, and returns the masks that
+// say where they belong.
+func (g *group) pack(unit int) []byte {
+	g.units = g.units[:0]
+	n := PageBytes / unit / 8 // masks of a page
+	for i, at := range g.pages[:g.used] {
+		subtle.XORBytes(g.delta[:], g.mem[at:at+PageBytes], basePage(g.base, at))
+		for k := range n {
+			g.masks[i*n+k] = g.packEight(g.delta[k*8*unit:][:8*unit], unit)
 		}
-		return g.delta[:kept]
 	}
-	for i := range masks {
-		mask := byte(0)
-		eight := g.delta[i*8*denseUnit:][:8*denseUnit]
-		for k := range 8 {
-			lo, hi := binary.LittleEndian.Uint64(eight[16*k:]), binary.LittleEndian.Uint64(eight[16*k+8:])
-			if lo|hi != 0 {
-				mask |= 1 << k
-				binary.LittleEndian.PutUint64(g.delta[kept:], lo)
-				binary.LittleEndian.PutUint64(g.delta[kept+8:], hi)
-				kept += denseUnit
-			}
+	return g.masks[:g.used*n]
+}
+
+// packEight keeps what is not zero of eight units, and returns their mask.
+func (g *group) packEight(eight []byte, unit int) byte {
+	mask := byte(0)
+	for k := range 8 {
+		u := eight[k*unit:][:unit]
+		some := binary.LittleEndian.Uint64(u)
+		if unit == denseUnit {
+			some |= binary.LittleEndian.Uint64(u[8:])
 		}
-		masks[i] = mask
+		if some != 0 {
+			mask |= 1 << k
+			g.units = append(g.units, u...)
+		}
 	}
-	return g.delta[:kept]
+	return mask
 }
 
 // deltas reads the groups back, page by page.
@@ -127,7 +142,10 @@ type deltas struct {
 	unit int
 	// The pages of the group that was read and not taken yet.
 	masks, units []byte
-	group        group
+	// Where they are kept.
+	allMasks [groupBytes / sparseUnit / 8]byte
+	allUnits []byte
+	plane    [groupBytes / denseUnit]byte
 }
 
 // next makes ready the next page.
@@ -145,11 +163,15 @@ func (d *deltas) next() error {
 	}
 	pages := min(d.left, groupPages)
 	d.left -= pages
-	d.masks = d.group.masks[:pages*PageBytes/d.unit/8]
+	d.masks = d.allMasks[:pages*PageBytes/d.unit/8]
 	if _, err := io.ReadFull(d.r, d.masks); err != nil {
 		return damaged("decode masks: %w", err)
 	}
-	d.units = d.group.delta[:bitmap(d.masks).count()*d.unit]
+	n := bitmap(d.masks).count() * d.unit
+	if cap(d.allUnits) < n {
+		d.allUnits = make([]byte, n)
+	}
+	d.units = d.allUnits[:n]
 	return d.readUnits()
 }
 
@@ -160,7 +182,7 @@ func (d *deltas) readUnits() error {
 		}
 		return nil
 	}
-	plane := d.group.plane[:len(d.units)/denseUnit]
+	plane := d.plane[:len(d.units)/denseUnit]
 	for k := range denseUnit {
 		if _, err := io.ReadFull(d.r, plane); err != nil {
 			return damaged("decode plane: %w", err)

@@ -16,12 +16,11 @@ const windowBytes = 256 << 10
 // zeroPage stands for the base image beyond its end.
 var zeroPage [PageBytes]byte
 
-// Encoder makes snapshots, one after the other. It keeps about a megabyte
-// of tables between them, which a worker that parks often need not make again.
-// The zero value is ready; it is not safe for concurrent use.
+// Encoder makes snapshots, one after the other. It keeps what it needs between
+// them, about a megabyte once it has made one over [PlainBytes]. The zero
+// value is ready; it is not safe for concurrent use.
 type Encoder struct {
-	z     *zstd.Encoder
-	out   sink
+	body  body
 	group group
 }
 
@@ -51,25 +50,26 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, max
 	if maxBytes == 0 {
 		maxBytes = DefaultMaxBytes
 	}
-	maxBytes = min(maxBytes, HeaderBytes+1<<32-1)
-
+	if maxBytes <= HeaderBytes {
+		return nil, fmt.Errorf("encode snapshot: %w", ErrTooLarge)
+	}
 	changed := compare(base, mem)
-	e.out = sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: maxBytes}
-	decoded, err := e.compress(changed, base, mem)
-	out := e.out.b
-	e.out.b = nil
+	e.body.begin(min(maxBytes, HeaderBytes+1<<32-1))
+	out, coding, err := e.write(changed, base, mem)
+	e.body.out.b = nil
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
-	body := out[HeaderBytes:]
+	stored := out[HeaderBytes:]
 	h := Header{
 		Identity:     id,
 		StackPointer: stackPointer,
 		MemoryBytes:  uint64(len(mem)),
 		Pages:        uint32(changed.count()), //nolint:gosec // bounded by MaxMemoryBytes
-		DecodedBytes: uint32(decoded),         //nolint:gosec // bounded by compress
-		BodyBytes:    uint32(len(body)),       //nolint:gosec // bounded by maxBytes
-		Body:         sha256.Sum256(body),
+		DecodedBytes: uint32(e.body.decoded),  //nolint:gosec // bounded by body.Write
+		BodyBytes:    uint32(len(stored)),     //nolint:gosec // bounded by maxBytes
+		Body:         sha256.Sum256(stored),
+		coding:       coding,
 	}
 	h.put(out)
 	return out, nil
@@ -94,55 +94,94 @@ func basePage(base []byte, at int) []byte {
 	return zeroPage[:]
 }
 
-// compress writes the body to e.out, and returns its size before compression.
-func (e *Encoder) compress(changed bitmap, base, mem []byte) (uint64, error) {
-	if e.z == nil {
+// write puts everything into the body, and returns it with room for the header
+// before it.
+func (e *Encoder) write(changed bitmap, base, mem []byte) (out []byte, coding uint16, err error) {
+	if _, err := e.body.Write(changed); err != nil {
+		return nil, 0, err
+	}
+	e.group.begin(base, mem)
+	for page := range len(mem) / PageBytes {
+		if !changed.has(page) {
+			continue
+		}
+		e.group.add(page * PageBytes)
+		if !e.group.full() {
+			continue
+		}
+		if err := e.group.write(&e.body); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := e.group.write(&e.body); err != nil {
+		return nil, 0, err
+	}
+	return e.body.end()
+}
+
+// body collects the body of a snapshot. It stays as it is up to [PlainBytes]
+// and the limit; beyond either the rest goes through the compressor, and what
+// is there already goes first.
+type body struct {
+	plain   []byte // as it is, after room for a header
+	z       *zstd.Encoder
+	zstd    bool // plain has gone into z
+	out     sink // of z
+	limit   uint64
+	decoded uint64
+}
+
+// begin makes the body empty. The snapshot has at most limit bytes.
+func (b *body) begin(limit uint64) {
+	if b.plain == nil {
+		b.plain = make([]byte, HeaderBytes, HeaderBytes+PlainBytes)
+	}
+	b.plain, b.zstd, b.limit, b.decoded = b.plain[:HeaderBytes], false, limit, 0
+}
+
+// Write takes more of the body.
+func (b *body) Write(p []byte) (int, error) {
+	b.decoded += uint64(len(p))
+	if b.decoded > math.MaxUint32 {
+		return 0, ErrTooLarge
+	}
+	if !b.zstd {
+		if b.decoded <= min(PlainBytes, b.limit-HeaderBytes) {
+			b.plain = append(b.plain, p...)
+			return len(p), nil
+		}
+		if err := b.compress(); err != nil {
+			return 0, err
+		}
+	}
+	return b.z.Write(p)
+}
+
+// compress puts what is there into the compressor.
+func (b *body) compress() error {
+	if b.z == nil {
 		z, err := zstd.NewWriter(nil,
 			zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 			zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false))
 		if err != nil {
-			return 0, err
+			return err
 		}
-		e.z = z
+		b.z = z
 	}
-	e.z.Reset(&e.out)
-	w := &counter{z: e.z}
-	if _, err := w.Write(changed); err != nil {
-		return 0, err
-	}
-	e.group.used = 0
-	for at := 0; at < len(mem); at += PageBytes {
-		if !changed.has(at / PageBytes) {
-			continue
-		}
-		e.group.add(mem[at:at+PageBytes], basePage(base, at))
-		if !e.group.full() {
-			continue
-		}
-		if err := e.group.write(w); err != nil {
-			return 0, err
-		}
-	}
-	if e.group.used > 0 {
-		if err := e.group.write(w); err != nil {
-			return 0, err
-		}
-	}
-	return w.n, e.z.Close()
+	b.zstd = true
+	b.out = sink{b: make([]byte, HeaderBytes, HeaderBytes+PageBytes), limit: b.limit}
+	b.z.Reset(&b.out)
+	_, err := b.z.Write(b.plain[HeaderBytes:])
+	return err
 }
 
-// counter counts what goes into the compressor.
-type counter struct {
-	z *zstd.Encoder
-	n uint64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += uint64(len(p))
-	if c.n > math.MaxUint32 {
-		return 0, ErrTooLarge
+// end gives the whole snapshot, its header still empty.
+func (b *body) end() (out []byte, coding uint16, err error) {
+	if !b.zstd {
+		return bytes.Clone(b.plain), codingPlain, nil
 	}
-	return c.z.Write(p)
+	err = b.z.Close()
+	return b.out.b, codingZstd, err
 }
 
 // sink collects the snapshot up to its limit.

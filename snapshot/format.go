@@ -9,7 +9,8 @@ import (
 //
 //	offset  bytes
 //	     0      4  magic
-//	     4      4  version of the format
+//	     4      2  version of the format
+//	     6      2  coding of the body: 0 as it is, 1 zstd
 //	     8      8  size of the memory, in bytes
 //	    16      4  stack pointer
 //	    20      4  number of changed pages
@@ -18,7 +19,7 @@ import (
 //	    32     32  engine digest
 //	    64     32  base image digest
 //	    96     32  body digest
-//	   128      -  body: zstd of
+//	   128      -  body, coded:
 //	                 bitmap   a bit for every page of the memory, the lowest
 //	                          first: it has changed; padded with zero bits to
 //	                          whole bytes
@@ -36,13 +37,20 @@ import (
 const HeaderBytes = 128
 
 // Version is the version of the format.
-const Version = 1
+const Version = 2
+
+// The codings of a body.
+const (
+	codingPlain = iota
+	codingZstd
+)
 
 const magic = "CBSN"
 
 func (h *Header) put(b []byte) {
 	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[4:], Version)
+	binary.LittleEndian.PutUint16(b[4:], Version)
+	binary.LittleEndian.PutUint16(b[6:], h.coding)
 	binary.LittleEndian.PutUint64(b[8:], h.MemoryBytes)
 	binary.LittleEndian.PutUint32(b[16:], h.StackPointer)
 	binary.LittleEndian.PutUint32(b[20:], h.Pages)
@@ -62,10 +70,11 @@ func ParseHeader(b []byte, maxMemory uint64) (Header, error) {
 	if len(b) < HeaderBytes || string(b[:len(magic)]) != magic {
 		return Header{}, damaged("no header in %d bytes", len(b))
 	}
-	if v := binary.LittleEndian.Uint32(b[4:]); v != Version {
+	if v := binary.LittleEndian.Uint16(b[4:]); v != Version {
 		return Header{}, damaged("format version %d, not %d", v, Version)
 	}
 	h := Header{
+		coding:       binary.LittleEndian.Uint16(b[6:]),
 		MemoryBytes:  binary.LittleEndian.Uint64(b[8:]),
 		StackPointer: binary.LittleEndian.Uint32(b[16:]),
 		Pages:        binary.LittleEndian.Uint32(b[20:]),
@@ -89,6 +98,10 @@ func ParseHeader(b []byte, maxMemory uint64) (Header, error) {
 		return Header{}, damaged("%d decoded bytes for %d pages", h.DecodedBytes, h.Pages)
 	case uint64(h.BodyBytes) != uint64(len(b)-HeaderBytes): //nolint:gosec // b holds a header
 		return Header{}, damaged("body of %d bytes, not %d", len(b)-HeaderBytes, h.BodyBytes)
+	case h.coding > codingZstd:
+		return Header{}, damaged("coding %d", h.coding)
+	case h.coding == codingPlain && (h.BodyBytes != h.DecodedBytes || h.BodyBytes > PlainBytes):
+		return Header{}, damaged("plain body of %d bytes for %d decoded ones", h.BodyBytes, h.DecodedBytes)
 	}
 	return h, nil
 }

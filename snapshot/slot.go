@@ -30,11 +30,12 @@ type Slot struct {
 
 // Park stores the snapshot under a new id and starts its expiry: after ttl
 // unclaimed the slot is released and expired, if not nil, runs once, in a
-// goroutine of its own. snap is copied; value is what Peek returns.
+// goroutine of its own. snap (see [Store.Pack]) is copied; value is what Peek
+// returns.
 //
 // It ends a claim. The id before stays good for one more Claim. On an error
 // ([ErrTooManyBytes], [ErrReleased]) the slot is as it was.
-func (sl *Slot) Park(snap []byte, ttl time.Duration, value any, expired func()) (id string, err error) {
+func (sl *Slot) Park(snap Packed, ttl time.Duration, value any, expired func()) (id string, err error) {
 	if ttl <= 0 {
 		return "", errors.New("park snapshot: expiry is not in the future")
 	}
@@ -42,11 +43,11 @@ func (sl *Slot) Park(snap []byte, ttl time.Duration, value any, expired func()) 
 	if err != nil {
 		return "", err
 	}
-	k, err := sl.reserve(len(snap))
+	k, err := sl.reserve(snap.Bytes())
 	if err != nil {
 		return "", err
 	}
-	copy(k.b, snap) // nobody else knows the block
+	k.fill(snap) // nobody else knows the block
 	s := sl.store
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -147,22 +147,54 @@ func allocated() uint64 {
 }
 
 func TestEncodeLimits(t *testing.T) {
+	for name, pages := range map[string]int{"as it is": 4, "compressed": 40} {
+		mem := noise(pages*PageBytes, 2) // which no compressor makes smaller
+		whole, err := Encode(testID, 0, nil, mem, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := uint64(len(whole))
+		if exact, err := Encode(testID, 0, nil, mem, size); err != nil || !bytes.Equal(exact, whole) {
+			t.Errorf("%s, exactly the limit: %v", name, err)
+		}
+		for _, limit := range []uint64{size - 1, HeaderBytes + 1, HeaderBytes, 1} {
+			if _, err := Encode(testID, 0, nil, mem, limit); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s, %d of %d bytes = %v", name, limit, size, err)
+			}
+		}
+	}
+}
+
+// A body stays as it is up to PlainBytes, and only where the limit lets it.
+func TestCoding(t *testing.T) {
 	base := noise(4*PageBytes, 1)
-	mem := newMemory(base, 4*PageBytes)
-	dirty(mem, 1, 2)
-	whole, err := Encode(testID, 0, base, mem, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := uint64(len(whole))
-	if exact, err := Encode(testID, 0, base, mem, size); err != nil || !bytes.Equal(exact, whole) {
-		t.Errorf("exactly the limit: %v", err)
-	}
-	if _, err := Encode(testID, 0, base, mem, size-1); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a byte less = %v", err)
-	}
-	if _, err := Encode(testID, 0, base, mem, 1); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("one byte = %v", err)
+	for _, tt := range []struct {
+		name  string
+		pages int
+		limit uint64
+		want  uint16
+	}{
+		{"small", 8, 0, codingPlain},
+		{"the largest that is plain", 1 + 32<<10/64, 0, codingPlain},
+		{"larger", 32 << 10 / 32, 0, codingZstd},
+		{"small, and a limit that is smaller", 100, 2000, codingZstd},
+	} {
+		mem := newMemory(base, (tt.pages+4)*PageBytes)
+		for page := range tt.pages {
+			mem[(page+4)*PageBytes]++
+		}
+		snap, err := Encode(testID, 0, base, mem, tt.limit)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		h, err := ParseHeader(snap, 0)
+		if err != nil || h.coding != tt.want {
+			t.Errorf("%s: coding %d, %v", tt.name, h.coding, err)
+		}
+		fresh := newMemory(base, len(mem))
+		if _, err := Apply(snap, testID, base, fresh); err != nil || !bytes.Equal(fresh, mem) {
+			t.Errorf("%s: restored memory differs: %v", tt.name, err)
+		}
 	}
 }
 
@@ -232,13 +264,20 @@ func TestApplyRefuses(t *testing.T) {
 		b[at] = to
 		return b
 	}
-	h := Header{Identity: testID, MemoryBytes: size, Pages: 1}
+	h := Header{Identity: testID, MemoryBytes: size, Pages: 1, coding: codingZstd}
 	page := noise(PageBytes, 9)
 	// inflated is a snapshot of a body before compression.
 	inflated := func(h Header, raw ...[]byte) []byte {
 		all := slices.Concat(raw...)
 		h.DecodedBytes = uint32(len(all))
 		return forge(h, deflate(t, all))
+	}
+	// plain is the same of a body that stays as it is.
+	plain := func(raw ...[]byte) []byte {
+		all := slices.Concat(raw...)
+		p := h
+		p.coding, p.DecodedBytes = codingPlain, uint32(len(all))
+		return forge(p, all)
 	}
 	// pages is a group of whole pages.
 	pages := func(pages ...[]byte) []byte {
@@ -273,7 +312,11 @@ func TestApplyRefuses(t *testing.T) {
 		{name: "a byte short", b: good[:len(good)-1], want: ErrDamaged},
 		{name: "a byte more", b: append(bytes.Clone(good), 0), want: ErrDamaged},
 		{name: "magic", b: change(0, 'c'), want: ErrDamaged},
-		{name: "version", b: change(4, 2), want: ErrDamaged},
+		{name: "version", b: change(4, 1), want: ErrDamaged},
+		{name: "version, upper half", b: change(5, 1), want: ErrDamaged},
+		{name: "coding", b: change(6, codingZstd+1), want: ErrDamaged},
+		{name: "coding, upper half", b: change(7, 1), want: ErrDamaged},
+		{name: "another coding", b: change(6, codingZstd), want: ErrDamaged},
 		{name: "memory not whole pages", b: change(8, 1), want: ErrDamaged},
 		{name: "memory too large", b: change(13, 1), want: ErrDamaged},
 		{name: "stack pointer", b: change(19, 0xff), want: ErrDamaged},
@@ -300,6 +343,14 @@ func TestApplyRefuses(t *testing.T) {
 		{name: "a byte over", b: inflated(h, []byte{1, 0}, []byte{sparseUnit}, make([]byte, 64), page[:1]), want: ErrDamaged},
 		{name: "bomb", b: forge(lying, deflate(t, make([]byte, 64<<20))), want: ErrDamaged},
 		{name: "two frames", b: forge(lying, append(deflate(t, page[:200]), deflate(t, page)...)), want: ErrDamaged},
+		{name: "plain, nothing", b: plain(), want: ErrDamaged},
+		{name: "plain, bitmap only", b: plain([]byte{1, 0}), want: ErrDamaged},
+		{name: "plain, half a bitmap", b: plain([]byte{1}), want: ErrDamaged},
+		{name: "plain, more bits than pages", b: plain([]byte{3, 0}, pages(page)), want: ErrDamaged},
+		{name: "plain, half of the masks", b: plain([]byte{1, 0}, pages(page)[:33]), want: ErrDamaged},
+		{name: "plain, half a page", b: plain([]byte{1, 0}, pages(page)[:2000]), want: ErrDamaged},
+		{name: "plain, a byte over", b: plain([]byte{1, 0}, pages(page), page[:1]), want: ErrDamaged},
+		{name: "plain, too large", b: forge(Header{Identity: testID, MemoryBytes: 20 * PageBytes, Pages: 20, DecodedBytes: PlainBytes + 1}, make([]byte, PlainBytes+1)), size: 20 * PageBytes, want: ErrDamaged},
 		{name: "streamed, a page short", b: inflated(big, bigBits, most, pages(last[1:]...)), size: 2000 * PageBytes, want: ErrDamaged},
 		{name: "streamed, a byte over", b: inflated(big, bigBits, most, []byte{denseUnit}, bytes.Repeat([]byte{0xff}, 32*len(last)), slices.Concat(last...), page[:1]), size: 2000 * PageBytes, want: ErrDamaged},
 		{name: "streamed, cut off", b: forge(bomb, deflate(t, slices.Concat(bigBits, most, page))[:300]), size: 2000 * PageBytes, want: ErrDamaged},
@@ -366,7 +417,7 @@ func TestReuse(t *testing.T) {
 			if _, err := d.Apply(snap, testID, base, got); err != nil || !bytes.Equal(got, mem) {
 				t.Fatalf("restored memory differs: %v", err)
 			}
-			if _, err := e.Encode(testID, 0, base, mem, HeaderBytes+2); !errors.Is(err, ErrTooLarge) {
+			if _, err := e.Encode(testID, 0, base, mem, HeaderBytes+1); !errors.Is(err, ErrTooLarge) {
 				t.Fatalf("over the limit: %v", err)
 			}
 			var h Header
@@ -378,7 +429,7 @@ func TestReuse(t *testing.T) {
 			}
 		}
 	}
-	if cap(d.buf) > keepBytes || e.out.b != nil {
+	if cap(d.buf) > keepBytes || e.body.out.b != nil {
 		t.Error("large buffers are kept")
 	}
 }

@@ -7,14 +7,14 @@ type Stash struct {
 	snap  *block // guarded by store.mu; nil once taken or dropped
 }
 
-// Stash stores a copy of snap. The caller must Take or Drop it. Errors:
+// Stash stores a copy of snap (see [Store.Pack]). The caller must Take or Drop it. Errors:
 // [ErrTooManyBytes], [ErrReleased] after Close.
-func (s *Store) Stash(snap []byte) (*Stash, error) {
-	k, err := s.stashBlock(len(snap))
+func (s *Store) Stash(snap Packed) (*Stash, error) {
+	k, err := s.stashBlock(snap.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	copy(k.b, snap) // nobody else knows the block
+	k.fill(snap) // nobody else knows the block
 	return s.enter(k)
 }
 

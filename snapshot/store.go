@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -25,7 +26,8 @@ type StoreConfig struct {
 // Store keeps the snapshots of suspended runs. All methods are safe for
 // concurrent use. The caller must call Close.
 type Store struct {
-	cfg StoreConfig
+	cfg    StoreConfig
+	packer packer
 
 	// expiring counts the expiry callbacks that run.
 	expiring sync.WaitGroup
@@ -157,11 +159,18 @@ func (s *Store) Claim(id string) (*Slot, error) {
 	return sl, nil
 }
 
-// copyOut copies a block, whose readers the caller has counted up, without
-// holding the lock.
+// copyOut gives the snapshot in a block, whose readers the caller has counted
+// up, without holding the lock. Of a packed one that cannot be unpacked, as
+// only damage to our own memory explains, it gives the bytes there are: every
+// worker refuses them as damaged.
 func (s *Store) copyOut(k *block) []byte {
-	out := make([]byte, len(k.b))
-	copy(out, k.b)
+	var out []byte
+	if k.plain > 0 {
+		out, _ = s.packer.unpack(k.b, k.plain)
+	}
+	if out == nil {
+		out = bytes.Clone(k.b)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.readers--
@@ -238,6 +247,7 @@ func (s *Store) Close() {
 	}
 	s.arena.close()
 	s.mu.Unlock()
+	s.packer.close()
 	s.expiring.Wait()
 }
 

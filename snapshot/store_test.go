@@ -46,7 +46,7 @@ func reserve(t *testing.T, s *Store) *Slot {
 
 func park(t *testing.T, sl *Slot, snap string) string {
 	t.Helper()
-	id, err := sl.Park([]byte(snap), time.Minute, "value of "+snap, nil)
+	id, err := sl.Park(Packed{b: []byte(snap)}, time.Minute, "value of "+snap, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestParkAndClaim(t *testing.T) {
 	if _, _, ok := s.Peek(second); ok {
 		t.Error("peek finds a released run")
 	}
-	if _, err := sl.Park([]byte("x"), time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
+	if _, err := sl.Park(Packed{b: []byte("x")}, time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
 		t.Errorf("park after release = %v", err)
 	}
 	if err := sl.Hold(1); !errors.Is(err, ErrReleased) {
@@ -149,14 +149,14 @@ func TestStaleTimer(t *testing.T) {
 	s := newTestStore(t, StoreConfig{})
 	sl := reserve(t, s)
 	expired := 0
-	id, err := sl.Park([]byte("one"), time.Minute, nil, func() { expired++ })
+	id, err := sl.Park(Packed{b: []byte("one")}, time.Minute, nil, func() { expired++ })
 	if err != nil {
 		t.Fatal(err)
 	}
 	round := sl.round
 	claim(t, s, id, "one")
 	sl.expire(round) // as a timer does that fired while the claim was made
-	if _, err := sl.Park([]byte("two"), time.Minute, nil, func() { expired++ }); err != nil {
+	if _, err := sl.Park(Packed{b: []byte("two")}, time.Minute, nil, func() { expired++ }); err != nil {
 		t.Errorf("park after a stale timer: %v", err)
 	}
 	sl.expire(round)
@@ -172,14 +172,14 @@ func TestStaleTimer(t *testing.T) {
 func TestParkRefuses(t *testing.T) {
 	s := newTestStore(t, StoreConfig{})
 	sl := reserve(t, s)
-	if _, err := sl.Park([]byte("x"), 0, nil, nil); err == nil {
+	if _, err := sl.Park(Packed{b: []byte("x")}, 0, nil, nil); err == nil {
 		t.Error("an expiry of nothing was taken")
 	}
-	if _, err := sl.Park(nil, time.Minute, nil, nil); !errors.Is(err, ErrDamaged) {
+	if _, err := sl.Park(Packed{b: nil}, time.Minute, nil, nil); !errors.Is(err, ErrDamaged) {
 		t.Errorf("empty snapshot = %v", err)
 	}
 	id := park(t, sl, "one")
-	if _, err := sl.Park([]byte("x"), time.Minute, nil, nil); err == nil {
+	if _, err := sl.Park(Packed{b: []byte("x")}, time.Minute, nil, nil); err == nil {
 		t.Error("parked twice without a claim")
 	}
 	claim(t, s, id, "one")
@@ -264,23 +264,23 @@ func TestMaxBytes(t *testing.T) {
 	s := newTestStore(t, StoreConfig{MaxBytes: 100})
 	a, b := reserve(t, s), reserve(t, s)
 	snap := func(n int) []byte { return make([]byte, n) }
-	id, err := a.Park(snap(60), time.Minute, nil, nil)
+	id, err := a.Park(Packed{b: snap(60)}, time.Minute, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Hold(30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Park(snap(11), time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
+	if _, err := b.Park(Packed{b: snap(11)}, time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
 		t.Errorf("park over the limit = %v", err)
 	}
-	if _, err := s.Stash(snap(11)); !errors.Is(err, ErrTooManyBytes) {
+	if _, err := s.Stash(Packed{b: snap(11)}); !errors.Is(err, ErrTooManyBytes) {
 		t.Errorf("stash over the limit = %v", err)
 	}
 	if err := b.Hold(11); !errors.Is(err, ErrTooManyBytes) {
 		t.Errorf("hold over the limit = %v", err)
 	}
-	st, err := s.Stash(snap(10))
+	st, err := s.Stash(Packed{b: snap(10)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,10 +291,10 @@ func TestMaxBytes(t *testing.T) {
 	if _, _, err := claimed(s, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Park(snap(61), time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
+	if _, err := a.Park(Packed{b: snap(61)}, time.Minute, nil, nil); !errors.Is(err, ErrTooManyBytes) {
 		t.Errorf("a larger snapshot = %v", err)
 	}
-	if _, err := a.Park(snap(60), time.Minute, nil, nil); err != nil {
+	if _, err := a.Park(Packed{b: snap(60)}, time.Minute, nil, nil); err != nil {
 		t.Errorf("an equal one = %v", err)
 	}
 	st.Drop()
@@ -324,7 +324,7 @@ func TestStash(t *testing.T) {
 	s := newTestStore(t, StoreConfig{MaxRuns: 1})
 	reserve(t, s)
 	snap := []byte("inside")
-	st, err := s.Stash(snap)
+	st, err := s.Stash(Packed{b: snap})
 	if err != nil {
 		t.Fatalf("a stash needs no slot: %v", err)
 	}
@@ -338,7 +338,7 @@ func TestStash(t *testing.T) {
 	if got := s.Stats(); got.StashedBytes != 0 || got.Stashes != 0 {
 		t.Errorf("stats = %+v", got)
 	}
-	if _, err := s.Stash(nil); !errors.Is(err, ErrDamaged) {
+	if _, err := s.Stash(Packed{b: nil}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("empty stash = %v", err)
 	}
 }
@@ -349,7 +349,7 @@ func TestExpiry(t *testing.T) {
 		sl := reserve(t, s)
 		expired := make(chan time.Time, 2)
 		began := time.Now()
-		id, err := sl.Park([]byte("x"), time.Minute, "v", func() { expired <- time.Now() })
+		id, err := sl.Park(Packed{b: []byte("x")}, time.Minute, "v", func() { expired <- time.Now() })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,13 +414,13 @@ func TestCloseAndExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewStore(StoreConfig{})
 		late, ended := false, false
-		if _, err := reserve(t, s).Park([]byte("x"), time.Second, nil, func() {
+		if _, err := reserve(t, s).Park(Packed{b: []byte("x")}, time.Second, nil, func() {
 			time.Sleep(time.Minute)
 			ended = true
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := reserve(t, s).Park([]byte("y"), time.Hour, nil, func() { late = true }); err != nil {
+		if _, err := reserve(t, s).Park(Packed{b: []byte("y")}, time.Hour, nil, func() { late = true }); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -455,7 +455,7 @@ func TestClosed(t *testing.T) {
 	s := newTestStore(t, StoreConfig{})
 	sl := reserve(t, s)
 	id := park(t, sl, "x")
-	st, err := s.Stash([]byte("y"))
+	st, err := s.Stash(Packed{b: []byte("y")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,10 +465,10 @@ func TestClosed(t *testing.T) {
 	if _, err := s.Reserve(); !errors.Is(err, ErrReleased) {
 		t.Errorf("reserve = %v", err)
 	}
-	if _, err := s.Stash([]byte("z")); !errors.Is(err, ErrReleased) {
+	if _, err := s.Stash(Packed{b: []byte("z")}); !errors.Is(err, ErrReleased) {
 		t.Errorf("stash = %v", err)
 	}
-	if _, err := sl.Park([]byte("z"), time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
+	if _, err := sl.Park(Packed{b: []byte("z")}, time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
 		t.Errorf("park = %v", err)
 	}
 	if got := st.Take(); got != nil {
@@ -505,7 +505,7 @@ func hammer(s *Store, r *rand.Rand, name string) error {
 		return err
 	}
 	defer sl.Release()
-	id, err := sl.Park(snap, time.Duration(1+r.IntN(1000))*time.Microsecond, name, func() {})
+	id, err := sl.Park(Packed{b: snap}, time.Duration(1+r.IntN(1000))*time.Microsecond, name, func() {})
 	if errors.Is(err, ErrTooManyBytes) {
 		return nil
 	}
@@ -517,7 +517,7 @@ func hammer(s *Store, r *rand.Rand, name string) error {
 	if r.IntN(3) == 0 {
 		end.Go(sl.Release)
 	}
-	st, err := s.Stash(snap)
+	st, err := s.Stash(Packed{b: snap})
 	if err == nil {
 		if got := st.Take(); !bytes.Equal(got, snap) {
 			return errors.New(name + "another stash")
@@ -531,7 +531,7 @@ func hammer(s *Store, r *rand.Rand, name string) error {
 	case !bytes.Equal(got, snap):
 		return errors.New(name + "another snapshot")
 	}
-	if _, err := sl.Park(snap[:len(name)], time.Hour, name, nil); err != nil && !errors.Is(err, ErrReleased) && !errors.Is(err, ErrTooManyBytes) {
+	if _, err := sl.Park(Packed{b: snap[:len(name)]}, time.Hour, name, nil); err != nil && !errors.Is(err, ErrReleased) && !errors.Is(err, ErrTooManyBytes) {
 		return err
 	}
 	return nil
