@@ -15,6 +15,7 @@ run: build ## run the example cell against a real MCP server
 test: engine ## run the tests, with the race detector where a C compiler is
 	@$(if $(RACE),echo "tests run with the race detector",echo "no C compiler found: tests run WITHOUT the race detector")
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(if $(RACE),-race) -timeout 20m ./...
+	CGO_ENABLED=$(if $(RACE),1,0) go test $(if $(RACE),-race) -timeout 20m . -args -recycle=session
 
 check: build vet lint tidy deps test vmtest ## everything that a change must pass
 	hack/clean-tree

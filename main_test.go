@@ -1,6 +1,7 @@
 package cellblock_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cellblock-dev/cellblock/jail"
+	"github.com/cellblock-dev/cellblock/pool"
 )
 
 // worker is the path of the worker program that the tests use. A jailed worker
@@ -20,7 +22,11 @@ var worker string
 // prepared once.
 var cacheDir string
 
+// recycle is what the tests that do not choose set: behaviour is the same.
+var recycle = flag.String("recycle", string(pool.RecycleRun), "recycling of workers: run or session")
+
 func TestMain(m *testing.M) {
+	flag.Parse()
 	os.Exit(withWorker(m))
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cellblock-dev/cellblock"
 	"github.com/cellblock-dev/cellblock/catalog"
+	"github.com/cellblock-dev/cellblock/pool"
 )
 
 var slow = flag.Int64("slow", 1, "how many times slower than real processors this machine is: cells of a fixture get so much more time")
@@ -45,6 +46,9 @@ func startFixture(t *testing.T, cfg cellblock.Config, runConfig cellblock.RunCon
 	cfg.CodeMode.Enabled, cfg.Jail = true, policy()
 	cfg.CodeMode.TimeoutMs *= *slow
 	cfg.Engine = cellblock.EngineConfig{Worker: worker, CacheDir: cacheDir}
+	if cfg.Pool.Recycle == "" {
+		cfg.Pool.Recycle = pool.Recycle(*recycle)
+	}
 	sup, err := cellblock.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +177,7 @@ func TestExecCallsTools(t *testing.T) {
 
 func TestExecSuspendsAndResumesInAnotherWorker(t *testing.T) {
 	release := make(chan string, 1)
-	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 600}, cellblock.PoolConfig{}, slowTool("slow", release))
+	f := newFixture(t, cellblock.CodeMode{TimeoutMs: 600}, cellblock.PoolConfig{Recycle: pool.RecycleRun}, slowTool("slow", release))
 	first := f.exec("text('before'); const v = await tools.slow({}); text('after'); return v + 1")
 	if first.Status != cellblock.StatusWaiting || first.Reason != cellblock.ReasonPendingTools || len(first.Pending) != 1 {
 		t.Fatalf("got %s, want waiting for one call", show(first))

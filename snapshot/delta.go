@@ -61,7 +61,7 @@ func (g *group) write(w io.Writer) error {
 	unit := g.unit()
 	masks := g.pack(unit)
 	g.used = 0
-	if _, err := w.Write([]byte{byte(unit)}); err != nil {
+	if _, err := w.Write([]byte{byte(unit)}); err != nil { //nolint:gosec // 8 or 16
 		return err
 	}
 	if _, err := w.Write(masks); err != nil {
