@@ -75,6 +75,8 @@ func TestManyRestores(t *testing.T) {
 func TestNothingLeaks(t *testing.T) {
 	const canary = "canary-7f3a9c"
 	fill := `globalThis.kept = []; for (let i = 0; i < 20000; i++) kept.push("canary-" + "7f3a9c" + i); `
+	few := `globalThis.kept = []; for (let i = 0; i < 100; i++) kept.push("canary-" + "7f3a9c" + i); `
+	many := `globalThis.kept = []; for (let i = 0; i < 3000; i++) kept.push("canary-" + "7f3a9c" + i); `
 	for _, tt := range []struct {
 		name, source string
 		timeLeft     time.Duration
@@ -82,10 +84,14 @@ func TestNothingLeaks(t *testing.T) {
 		want         ipc.Kind
 	}{
 		{"end", fill + `return 1`, time.Minute, false, ipc.KindDone},
+		{"few pages", few + `return 1`, time.Minute, false, ipc.KindDone},
+		{"few pages, and a call", few + `await tools.call("x", { text: kept[0] })`, time.Minute, false, ipc.KindIdle},
+		{"few pages, and a trap", few, time.Minute, true, ipc.KindFailed},
+		{"many pages", many + `return 1`, time.Minute, false, ipc.KindDone},
 		{"error", fill + `throw new Error("x")`, time.Minute, false, ipc.KindFailed},
 		{"out of memory", fill + `for (;;) kept.push("canary-" + "7f3a9c" + kept.length.toString().repeat(100))`, time.Minute, false, ipc.KindFailed},
 		{"time-out", fill + `for (;;);`, 300 * time.Millisecond, false, ipc.KindFailed},
-		{"trap", fill + `const f = () => f() + 1; f()`, time.Minute, true, ipc.KindFailed},
+		{"trap", fill, time.Minute, true, ipc.KindFailed},
 		{"a call", fill + `await tools.call("x", { text: kept[0] })`, time.Minute, false, ipc.KindIdle},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,7 +105,7 @@ func TestNothingLeaks(t *testing.T) {
 			start := startOf(tt.source)
 			start.TimeLeft = tt.timeLeft
 			if tt.trap {
-				start.Source = []byte(fill + `return 1`)
+				start.Source = []byte(tt.source + `return 1`)
 			}
 			end := s.start(start)
 			if tt.trap {
@@ -118,6 +124,9 @@ func TestNothingLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.run = run{}
+			if !bytes.Equal(vm.arena.mem[:len(s.image.bytes)], s.image.bytes) {
+				t.Error("the memory is not the image after the reset")
+			}
 			if bytes.Contains(vm.arena.mem, []byte(canary)) {
 				t.Error("the canary is in memory after the reset")
 			}
