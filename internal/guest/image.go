@@ -348,37 +348,10 @@ func (vm *VM) Reset() error {
 	// The allocator goes on from the size of the memory, so this is enough
 	// only while that is the image's.
 	vm.stopped, vm.interrupted = false, false
-	if !rewind(vm.arena.mem, vm.image.bytes) {
-		if err := vm.arena.discard(); err != nil {
-			return err
-		}
+	if err := vm.rewind(); err != nil {
+		return err
 	}
 	return vm.setStackPointer(vm.image.stackPointer)
-}
-
-// maxRewound is how many pages a reset copies at the most. A small run writes
-// about 80; after one that wrote many more they are given back instead, so that
-// an idle worker stays small.
-const maxRewound = 160
-
-// rewind makes memory that has not grown show its image again, by copying the
-// pages that differ. They stay this process's own, so that the next run finds
-// its pages in place: discarding them costs four times as much, most of it when
-// they are written to again. False: there are too many, and the memory is
-// neither one nor the other.
-func rewind(mem, image []byte) bool {
-	left := maxRewound
-	for at := 0; at < len(image); at += osPageBytes {
-		page, was := mem[at:at+osPageBytes], image[at:at+osPageBytes]
-		if bytes.Equal(page, was) {
-			continue
-		}
-		if left--; left < 0 {
-			return false
-		}
-		copy(page, was)
-	}
-	return true
 }
 
 // recreate puts a new instance over the memory.

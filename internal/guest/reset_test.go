@@ -101,6 +101,7 @@ func TestNothingLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = vm.Close() }()
+			vm.keepWarm(readManifest(t, prepared).Warm)
 			s.vm = vm
 			start := startOf(tt.source)
 			start.TimeLeft = tt.timeLeft

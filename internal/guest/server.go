@@ -43,8 +43,6 @@ type server struct {
 	engine *Engine
 	image  *Image
 	vm     *VM
-	// pages of the image that runs write; none without a dry run.
-	pages []int
 	// They keep their tables from one snapshot to the next.
 	encoder snapshot.Encoder
 	decoder snapshot.Decoder
@@ -170,7 +168,7 @@ func (s *server) load(ctx context.Context, cfg Config, boot *ipc.Boot) error {
 		return err
 	}
 	if boot.Warm {
-		s.pages = artifacts.manifest.Warm
+		s.vm.keepWarm(artifacts.manifest.Warm)
 		if err := s.warm(); err != nil { //nolint:contextcheck // a guest ends by its interrupt handler and by the kill
 			return fmt.Errorf("warm up: %w", err)
 		}
@@ -226,7 +224,7 @@ func (s *server) answer(m ipc.Message) error {
 		}
 		s.run = run{}
 		s.releaseHeap()
-		s.vm.touch(s.pages)
+		s.vm.touch()
 		end = &ipc.Ready{}
 	default:
 		return fmt.Errorf("%v: %w", m.Kind(), ErrProtocol)

@@ -58,6 +58,11 @@ type VM struct {
 	interrupted bool      // the interrupt handler has fired
 	broken      *fault    // a trap; sticky
 	heapLimit   uint64    // of the present run
+
+	// pages of the image that nearly every run writes, and the ranges that a
+	// reset compares; none without a dry run.
+	pages []int
+	near  []pageRange
 }
 
 // function is an exported function with its machine stack, which begins small,

@@ -2,9 +2,7 @@ package guest
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/cellblock-dev/cellblock/ipc"
 )
@@ -27,7 +25,7 @@ func (s *server) warm() error {
 	if err := s.vm.Reset(); err != nil {
 		return err
 	}
-	s.vm.touch(s.pages)
+	s.vm.touch()
 	return nil
 }
 
@@ -53,15 +51,4 @@ func dryPages(e *Engine, image *Image) (_ []int, err error) {
 		return nil, err
 	}
 	return s.vm.arena.written(len(image.bytes))
-}
-
-// touch makes pages of the image private to this process without changing them.
-func (vm *VM) touch(pages []int) {
-	for _, page := range pages {
-		if page < 0 || page >= len(vm.image.bytes)/osPageBytes {
-			continue
-		}
-		word := (*uint32)(unsafe.Pointer(&vm.arena.mem[page*osPageBytes])) //nolint:gosec // the start of a page is aligned
-		atomic.StoreUint32(word, atomic.LoadUint32(word))
-	}
 }
