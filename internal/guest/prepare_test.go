@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cellblock-dev/cellblock/ipc"
+	"github.com/cellblock-dev/cellblock/snapshot"
 )
 
 // copyOfPrepared is the folder of TestMain, to be damaged.
@@ -188,8 +189,11 @@ func TestBaseImage(t *testing.T) {
 func TestWaitingCellIsSmall(t *testing.T) {
 	s := serve(t, testBoot())
 	as[*ipc.Idle](t, s.start(waitingCell))
-	if snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{})).Snapshot; len(snap) > 5<<10 {
-		t.Errorf("snapshot of %d bytes", len(snap))
+	snap := as[*ipc.Parked](t, s.exchange(&ipc.Park{})).Snapshot
+	store := snapshot.NewStore(snapshot.StoreConfig{})
+	defer store.Close()
+	if stored := store.Pack(snap).Bytes(); len(snap) > 12<<10 || stored > 3<<10 {
+		t.Errorf("snapshot of %d bytes, stored in %d", len(snap), stored)
 	}
 }
 

@@ -74,7 +74,7 @@ func (vm *VM) rewind() error {
 		}
 		at = r.to
 	}
-	return vm.arena.discardRange(uint64(at)*osPageBytes, vm.arena.high) //nolint:gosec // not negative
+	return vm.arena.discardRange(uint64(at)*osPageBytes, vm.arena.high)
 }
 
 // copyBack makes a range of pages what they are in the image, and says how many
