@@ -38,7 +38,7 @@ type Conn struct {
 	// Owned by the writer.
 	enc      *encoder
 	writeErr error
-	timed    bool // a write deadline is set
+	until    time.Time // the write deadline that is set; zero: none
 }
 
 // NewConn makes a connection of f, for the side named. The caller hands f
@@ -65,9 +65,10 @@ func NewConn(f io.ReadWriteCloser, side Side) *Conn {
 // waits returns with an error.
 func (c *Conn) Close() error { return c.f.Close() }
 
-// Write sends m whole, or until the deadline; the zero time is none. m is not
-// kept. A descriptor without deadlines blocks as long as its peer does not
-// read.
+// Write sends m whole, or until the deadline; the zero time is none. What is not
+// sent by then may still be until a quarter of the time that was left has passed
+// again. m is not kept. A descriptor without deadlines blocks as long as its peer
+// does not read.
 //
 // An error that wraps [ErrUnsendable] left the connection as it was. After
 // any other the peer may have half a message: it is repeated by every later
@@ -91,11 +92,8 @@ func (c *Conn) Write(m Message, deadline time.Time) error {
 // send writes the encoded head and the chunks of its late blobs. A chunk is
 // copied behind its head so that one write(2) carries both.
 func (c *Conn) send(deadline time.Time) error {
-	if c.writeDeadline != nil && (c.timed || !deadline.IsZero()) {
-		if err := c.writeDeadline(deadline); err != nil {
-			return err
-		}
-		c.timed = !deadline.IsZero()
+	if err := c.time(deadline); err != nil {
+		return err
 	}
 	buf := &c.enc.buf
 	for _, blob := range c.enc.late {
@@ -112,6 +110,27 @@ func (c *Conn) send(deadline time.Time) error {
 		}
 	}
 	return c.flush()
+}
+
+// time sets the deadline of a write. Setting one can cost more than the write,
+// so it is set late by a quarter of the time that is left, and stays for the
+// next writes as long as it suits them.
+func (c *Conn) time(deadline time.Time) error {
+	if c.writeDeadline == nil || deadline.IsZero() && c.until.IsZero() {
+		return nil
+	}
+	until := deadline
+	if !deadline.IsZero() {
+		until = deadline.Add(max(0, time.Until(deadline)/4))
+		if !c.until.Before(deadline) && !c.until.After(until) {
+			return nil
+		}
+	}
+	if err := c.writeDeadline(until); err != nil {
+		return err
+	}
+	c.until = until
+	return nil
 }
 
 func (c *Conn) flush() error {

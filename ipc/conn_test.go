@@ -361,3 +361,39 @@ func TestBuffersAreGivenBack(t *testing.T) {
 		t.Errorf("the reader keeps %d bytes", n)
 	}
 }
+
+// clocked notes the write deadlines that are set.
+type clocked struct {
+	bytes.Buffer
+	set []time.Time
+}
+
+func (*clocked) Close() error { return nil }
+
+func (c *clocked) SetWriteDeadline(t time.Time) error {
+	c.set = append(c.set, t)
+	return nil
+}
+
+// TestWriteDeadlineServesSeveral counts how often a deadline is set: no write has
+// less time than it asks for, or more than a quarter on top.
+func TestWriteDeadlineServesSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &clocked{}
+		c := NewConn(f, Supervisor)
+		const most = 4 * time.Second
+		for range 100 { // every 100 ms for 10 s
+			deadline := time.Now().Add(most)
+			if err := c.Write(&Go{}, deadline); err != nil {
+				t.Fatal(err)
+			}
+			if at := f.set[len(f.set)-1]; at.Before(deadline) || at.After(deadline.Add(most/4)) {
+				t.Fatalf("deadline %v, asked for %v", at, deadline)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(f.set); n > 10 {
+			t.Errorf("deadlines were set %d times for 10 s of writes", n)
+		}
+	})
+}
