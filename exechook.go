@@ -81,12 +81,14 @@ func (v *visit) beforeExec(in ExecInput) (h *hooked, fail *failure) {
 	return h, nil
 }
 
-// after tells the hook of the result.
+// after tells the hook of the result, also when ctx has ended.
 func (h *hooked) after(ctx context.Context, result Result) {
 	hooks := h.run.sup.cfg.ExecHooks
 	if hooks == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterHookTime)
+	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			h.run.log.Error("the hook after exec panicked", "panic", p, "stack", string(debug.Stack()))

@@ -51,6 +51,7 @@ type Run struct {
 
 	sup             *Supervisor
 	scope           Scope
+	session         string // sessionKey of the scope
 	settings        CodeMode
 	tools           []catalog.Tool
 	catalog         *catalog.Catalog
@@ -90,7 +91,7 @@ func (s *Supervisor) NewRun(cfg RunConfig) (*Run, error) {
 		cfg.Scope.RunID = rand.Text() // two runs without an id are two owners
 	}
 	r := &Run{
-		sup: s, scope: cfg.Scope, settings: settings, tools: cfg.Tools, approvedHosted: cfg.ApprovedHosted, namespaceConfig: cfg.NamespaceConfig,
+		sup: s, scope: cfg.Scope, session: sessionKey(cfg.Scope), settings: settings, tools: cfg.Tools, approvedHosted: cfg.ApprovedHosted, namespaceConfig: cfg.NamespaceConfig,
 		cells: map[*cell]struct{}{}, log: s.log.With("run", cfg.Scope.RunID),
 	}
 	emptyAllow := s.cfg.Tools.Allow != nil && len(s.cfg.Tools.Allow) == 0
@@ -129,7 +130,7 @@ func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
 	r.count(func(c *runCounters) { c.execs++ })
 	r.recordCall(EventExec, in.CallID, in.arguments)
 	v := r.begin(ctx)
-	defer func() { v.stop() }()
+	defer v.leave()
 	if fail := r.enter(); fail != nil {
 		return r.ended(v.refuse(fail), in.CallID, nil)
 	}
@@ -141,9 +142,7 @@ func (r *Run) Exec(ctx context.Context, in ExecInput) Result {
 	} else {
 		result = v.exec(hooked.input)
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterHookTime)
-	defer cancel()
-	hooked.after(after, result)
+	hooked.after(ctx, result)
 	return r.ended(result, in.CallID, hooked.sent)
 }
 
@@ -306,8 +305,7 @@ func (r *Run) count(f func(*runCounters)) {
 
 // sessionKey is what the pool is fair by and binds a reused worker to: the
 // whole scope.
-func (r *Run) sessionKey() string {
-	s := r.scope
+func sessionKey(s Scope) string {
 	return strings.Join([]string{s.AgentID, s.RunID, s.SessionID, s.SessionKey, s.SenderID, s.Channel}, "\x00")
 }
 

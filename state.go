@@ -1,5 +1,7 @@
 package cellblock
 
+import "log/slog"
+
 // State is where a run is in its life.
 //
 //	running -> waiting -> running ...
@@ -39,7 +41,9 @@ func (c *cell) moved(from, s State) {
 	if from == s || from.final() {
 		return
 	}
-	c.run.log.Debug("run moves", "call", c.callID, "from", from, "to", s)
+	if c.run.log.Enabled(c.ctx, slog.LevelDebug) {
+		c.run.log.Debug("run moves", "call", c.callID, "from", from, "to", s)
+	}
 	c.run.sup.moves.add(from, s)
 	c.run.record(EventTransition, c.callID, func(e *Event) { e.Result = facts(map[string]any{"from": from, "to": s}) })
 }

@@ -3,6 +3,7 @@ package cellblock
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/cellblock-dev/cellblock/ipc"
@@ -40,6 +41,7 @@ type visit struct {
 	deadline time.Time
 	killCtx  context.Context //nolint:containedctx // ctx, and the deadline with its grace
 	stop     context.CancelFunc
+	detach   func() bool // from the end of the cell; nil: not attached
 
 	lease  *pool.Lease     // nil while the VM is stored
 	stored *snapshot.Stash // the VM while it waits for its tools without a worker
@@ -73,12 +75,20 @@ func (r *Run) begin(ctx context.Context) *visit {
 // close of its run, the worker is killed.
 func (v *visit) attach(c *cell) {
 	v.cell = c
-	detach := context.AfterFunc(c.ctx, v.stop)
-	stop := v.stop
-	v.stop = func() {
-		detach()
-		stop()
+	v.detach = context.AfterFunc(c.ctx, v.stop)
+}
+
+// loosen makes the visit independent of the end of its cell.
+func (v *visit) loosen() {
+	if v.detach != nil {
+		v.detach()
 	}
+}
+
+// leave frees what the visit has of contexts. It is the last call.
+func (v *visit) leave() {
+	v.loosen()
+	v.stop()
 }
 
 func (v *visit) left() time.Duration { return time.Until(v.deadline) }
@@ -98,7 +108,7 @@ func (v *visit) acquire(resume bool) *failure {
 	ctx, cancel := context.WithDeadline(v.killCtx, v.deadline)
 	defer cancel()
 	lease, err := v.run.sup.pool.Acquire(ctx, pool.Want{
-		Session: v.run.sessionKey(), Policy: v.cell.catalog.Digest(), MemoryBytes: uint64(v.run.settings.MemoryLimitBytes), Resume: resume, //nolint:gosec // resolved: positive
+		Session: v.run.session, Policy: v.cell.catalog.Digest(), MemoryBytes: uint64(v.run.settings.MemoryLimitBytes), Resume: resume, //nolint:gosec // resolved: positive
 	})
 	if err != nil {
 		return v.failureOfAcquire(err)
@@ -108,12 +118,16 @@ func (v *visit) acquire(resume bool) *failure {
 	v.workers = append(v.workers, info.ID)
 	v.workerStart = info.StartTime
 	v.walls = info.Walls
-	v.run.log.Debug("worker acquired", "call", v.cell.callID, "worker", info.ID, "pid", info.PID, "resume", resume)
+	if v.run.log.Enabled(ctx, slog.LevelDebug) {
+		v.run.log.Debug("worker acquired", "call", v.cell.callID, "worker", info.ID, "pid", info.PID, "resume", resume)
+	}
 	return nil
 }
 
-// release gives the worker back; the pool decides whether it lives on.
+// release gives the worker back; the pool decides whether it lives on. From
+// here on the end of the cell stops nothing.
 func (v *visit) release() {
+	v.loosen()
 	v.pinned = false
 	if v.lease != nil {
 		v.lease.Release()

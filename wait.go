@@ -19,7 +19,7 @@ func (r *Run) Wait(ctx context.Context, in WaitInput) Result {
 	r.count(func(c *runCounters) { c.waits++ })
 	r.recordCall(EventWait, in.CallID, in.arguments)
 	v := r.begin(ctx)
-	defer func() { v.stop() }()
+	defer v.leave()
 	result := v.wait(in) //nolint:contextcheck // the visit carries ctx
 	parent := ""
 	if v.cell != nil {

@@ -49,12 +49,19 @@ func (p *Pool) tend(ctx context.Context, now time.Time) time.Duration {
 		p.stats.Spawns++
 		p.wg.Go(func() { p.live(ctx, e) }) // ends when the worker is reaped
 	}
+	if again == 0 || wait > 0 && wait < again {
+		again = wait
+	}
+	if p.cfg.Recycle == RecycleSession && (again == 0 || again > p.cfg.IdleTimeout) {
+		again = p.cfg.IdleTimeout // so that nobody need tell of each worker given back
+	}
+	p.lookAt = time.Time{}
+	if again > 0 {
+		p.lookAt = now.Add(again)
+	}
 	p.mu.Unlock()
 	for _, e := range surplus {
 		e.worker.Kill()
-	}
-	if again == 0 || wait > 0 && wait < again {
-		again = wait
 	}
 	return again
 }

@@ -318,10 +318,22 @@ func (p *Pool) giveBack(l *Lease) {
 	if l.entry.state != Running {
 		return // it died meanwhile
 	}
-	p.offerLocked(l.entry, time.Now())
-	if l.entry.state == Ready {
-		p.poke() // it may be in somebody's way, and is idle from now on
+	now := time.Now()
+	p.offerLocked(l.entry, now)
+	if l.entry.state == Ready && p.neededLocked(l.entry, now) {
+		p.poke()
 	}
+}
+
+// neededLocked says that the keeper has to look at a worker just given back: it
+// is in somebody's way, or will be idle or old for too long before the keeper
+// looks by itself.
+func (p *Pool) neededLocked(e *entry, now time.Time) bool {
+	due := now.Add(p.cfg.IdleTimeout)
+	if old := e.born.Add(p.cfg.SessionAge); old.Before(due) {
+		due = old
+	}
+	return p.queue.len() > 0 || p.lookAt.IsZero() || due.Before(p.lookAt)
 }
 
 // forget takes a lease out of the table.

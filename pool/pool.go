@@ -156,6 +156,7 @@ type Pool struct {
 	leases           map[*Lease]struct{}
 	queued           atomic.Int32 // len(queue), for a look without the lock
 	queue            queue
+	lookAt           time.Time // when the keeper looks again by itself; zero: never
 	refillAt         time.Time // no replacement before, unless a run waits
 	refill           *time.Timer
 	failures         int // starts failed in a row

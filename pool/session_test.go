@@ -53,6 +53,36 @@ func TestSessionReuse(t *testing.T) {
 	})
 }
 
+// TestSessionIdle gives a worker back again and again: it is ended an idle time
+// after the last run, neither before nor much later, and the keeper is not told
+// of every run.
+func TestSessionIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := started(t, Config{Starter: &fakeStarter{answer: honest}, Warm: -1, Max: 2, Recycle: RecycleSession})
+		pokes := 0
+		for range 100 {
+			l := acquire(t, p, Want{Session: "a"})
+			run(t, l, "1")
+			l.Release()
+			pokes += len(p.wake)
+			time.Sleep(DefaultIdleTimeout / 60)
+		}
+		if pokes > 10 {
+			t.Errorf("the keeper was told %d times of 100 runs", pokes)
+		}
+		time.Sleep(DefaultIdleTimeout - DefaultIdleTimeout/60 - time.Second)
+		synctest.Wait()
+		if n := p.Stats().Bound; n != 1 {
+			t.Errorf("%d kept before the idle time is over", n)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := p.Stats().Bound; n != 0 {
+			t.Errorf("%d kept after it", n)
+		}
+	})
+}
+
 func TestSessionNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := func(m ipc.Message) []ipc.Message {
