@@ -69,7 +69,7 @@ const (
 	again   = "the runs as user do the same"
 	noCalls = "computes only, on any kernel alike"
 	v1      = "of version 1"
-	noTime  = "cells of what is left out have less time than an emulated machine needs"
+	noTime  = "the others have times that an emulated machine does not keep"
 	others  = "needs users of their own"
 )
 
