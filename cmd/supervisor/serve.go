@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	stdio := false
+	stdio, pprof := false, ""
 	c := &cobra.Command{
 		Use:   "serve --stdio",
 		Short: "Serve code mode to an MCP client",
@@ -27,18 +28,28 @@ In the configuration of an MCP client:
 			if !stdio {
 				return misuse(errors.New("serve needs --stdio"))
 			}
-			return a.serve(cmd.Context())
+			return a.serve(cmd.Context(), pprof)
 		},
 	}
 	c.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
+	c.Flags().StringVar(&pprof, "pprof", "", "profile the supervisor: a loopback address to serve profiles on, such as 127.0.0.1:6060, or a file for the CPU profile")
 	return c
 }
 
-func (a *app) serve(ctx context.Context) (err error) {
+func (a *app) serve(ctx context.Context, pprof string) (err error) {
 	s, err := a.load("info")
 	if err != nil {
 		return err
 	}
+	stop, err := profile(ctx, pprof, s.log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if serr := stop(); serr != nil && err == nil {
+			err = failed(fmt.Errorf("end the profile: %w", serr))
+		}
+	}()
 	h, err := s.newHost(0)
 	if err != nil {
 		return err
