@@ -33,7 +33,7 @@ func samples() []Message {
 	return []Message{
 		&Boot{
 			Version: Version, Waive: []string{"landlock", "mdwe"}, Gate: true, MemoryBytes: 1 << 30,
-			DataBytes: 1 << 31, Warm: true,
+			DataBytes: 1 << 31, Warm: true, Renew: true,
 		},
 		&Gate{},
 		&Go{},

@@ -18,14 +18,15 @@ import "time"
 //	    | Park ------------------------------------> |  after Idle only
 //	    | <----------------------- Parked | Failed   |  the VM is as it was: Settle may follow
 //	    |                                            |
-//	    | Reset -----------------------------------> |  after Done, Failed or Parked; same owner only
+//	    | Start | Restore -------------------------> |  after Done or Failed, if Boot.Renew; same owner only
+//	    | Reset -----------------------------------> |  after Parked and, unless Boot.Renew, Done or Failed; same owner only
 //	    | <----------------------------------- Ready |
 //
 // Abort, deadline and the end of a worker are never messages: they are the
 // kill. End of file on the socket ends the worker.
 
 // Version is the version of the conversation. Both ends must have the same.
-const Version = 1
+const Version = 2
 
 // Kind is the type of a message, the first element of its frame.
 type Kind uint8
@@ -75,6 +76,9 @@ type Boot struct {
 	DataBytes uint64
 	// Warm asks for a dry run before the receipt.
 	Warm bool
+	// Renew makes the worker renew its VM by itself after each run that has
+	// ended, for the next run of the same owner. Nobody need wait for that.
+	Renew bool
 }
 
 // Gate says that the jail is built but not sealed.

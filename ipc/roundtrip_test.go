@@ -91,7 +91,7 @@ func genMessage() *rapid.Generator[Message] {
 			return &Boot{
 				Version: rapid.Uint32().Draw(t, "version"), Waive: genList(genName(), MaxWaive).Draw(t, "waive"),
 				Gate: rapid.Bool().Draw(t, "gate"), MemoryBytes: rapid.Uint64().Draw(t, "memory"),
-				DataBytes: rapid.Uint64().Draw(t, "data"), Warm: rapid.Bool().Draw(t, "warm"),
+				DataBytes: rapid.Uint64().Draw(t, "data"), Warm: rapid.Bool().Draw(t, "warm"), Renew: rapid.Bool().Draw(t, "renew"),
 			}
 		case KindReceipt:
 			return &Receipt{

@@ -5,7 +5,8 @@ package ipc
 // order in which they cross. The zero Turn is before Boot. It is not safe for
 // concurrent use; it belongs to the owner of the worker.
 type Turn struct {
-	at phase
+	at    phase
+	renew bool // a run that has ended leaves a new VM
 }
 
 // phase is a place in the drawing of message.go.
@@ -87,8 +88,11 @@ func (t *Turn) Step(m Message) error {
 	switch k {
 	case KindBoot:
 		t.at = phaseSeal
-		if boot, ok := m.(*Boot); ok && boot.Gate {
-			t.at = phaseJail
+		if boot, ok := m.(*Boot); ok {
+			t.renew = boot.Renew
+			if boot.Gate {
+				t.at = phaseJail
+			}
 		}
 	case KindGate:
 		t.at = phaseGate
@@ -109,7 +113,7 @@ func (t *Turn) Step(m Message) error {
 	case KindFailed:
 		t.at = t.failed(m)
 	case KindDone:
-		t.at = phaseOver
+		t.at = t.over()
 	case KindParked:
 		t.at = phaseKept
 	default: // Output leaves the turn where it is
@@ -121,6 +125,14 @@ func (t *Turn) Step(m Message) error {
 func (t *Turn) failed(m Message) phase {
 	if f, ok := m.(*Failed); ok && t.at == phasePark && f.Failure == FailSnapshot {
 		return phaseKept
+	}
+	return t.over()
+}
+
+// over is where a run ends.
+func (t *Turn) over() phase {
+	if t.renew {
+		return phaseFresh
 	}
 	return phaseOver
 }

@@ -10,6 +10,7 @@ import (
 
 func TestTurn(t *testing.T) {
 	boot := []Message{&Boot{}, &Receipt{}}
+	renewing := func(m ...Message) []Message { return append([]Message{&Boot{Renew: true}, &Receipt{}}, m...) }
 	with := func(m ...Message) []Message { return append(slices.Clone(boot), m...) }
 	tests := []struct {
 		name string
@@ -38,6 +39,10 @@ func TestTurn(t *testing.T) {
 		{name: "failed", come: with(&Start{}, &Failed{Failure: FailGuest}), next: []Kind{KindReset}},
 		{name: "snapshot failure outside a park", come: with(&Start{}, &Failed{Failure: FailSnapshot}), next: []Kind{KindReset}},
 		{name: "resetting", come: with(&Start{}, &Done{}, &Reset{}), next: []Kind{KindReady}},
+		{name: "renewed after done", come: renewing(&Start{}, &Done{}), next: []Kind{KindStart, KindRestore}},
+		{name: "renewed after a failure", come: renewing(&Start{}, &Failed{Failure: FailGuest}), next: []Kind{KindStart, KindRestore}},
+		{name: "parked by one that renews", come: renewing(&Start{}, &Idle{}, &Park{}, &Parked{}), next: []Kind{KindSettle, KindPark, KindReset}},
+		{name: "too large to park by one that renews", come: renewing(&Start{}, &Idle{}, &Park{}, &Failed{Failure: FailSnapshot}), next: []Kind{KindSettle, KindPark, KindReset}},
 		{name: "reset", come: with(&Start{}, &Done{}, &Reset{}, &Ready{}), next: []Kind{KindStart, KindRestore}},
 	}
 	for _, tt := range tests {
@@ -89,7 +94,7 @@ func TestTurnProperty(t *testing.T) {
 			}
 			m := newMessage(rapid.SampledFrom(may).Draw(t, "kind"))
 			if b, ok := m.(*Boot); ok {
-				b.Gate = rapid.Bool().Draw(t, "gate")
+				b.Gate, b.Renew = rapid.Bool().Draw(t, "gate"), rapid.Bool().Draw(t, "renew")
 			}
 			if f, ok := m.(*Failed); ok {
 				f.Failure = rapid.SampledFrom([]Failure{FailGuest, FailSnapshot}).Draw(t, "failure")

@@ -45,7 +45,7 @@ func newMessage(k Kind) Message {
 
 // Kind is KindBoot.
 func (*Boot) Kind() Kind  { return KindBoot }
-func (*Boot) fields() int { return 6 }
+func (*Boot) fields() int { return 7 }
 
 func (m *Boot) encode(e *encoder) {
 	e.uint(uint64(m.Version))
@@ -54,6 +54,7 @@ func (m *Boot) encode(e *encoder) {
 	e.uint(m.MemoryBytes)
 	e.uint(m.DataBytes)
 	e.bool(m.Warm)
+	e.bool(m.Renew)
 }
 
 func (m *Boot) decode(d *decoder) {
@@ -63,6 +64,7 @@ func (m *Boot) decode(d *decoder) {
 	m.MemoryBytes = d.uint()
 	m.DataBytes = d.uint()
 	m.Warm = d.bool()
+	m.Renew = d.bool()
 }
 
 // Kind is KindGate.

@@ -57,6 +57,7 @@ type fakeWorker struct {
 	died   Exit          // how; to be read once gone is closed
 	limits []uint64
 	stuck  bool // does not die of a kill
+	renews bool
 
 	dieOnce sync.Once
 }
@@ -130,11 +131,12 @@ func (w *fakeWorker) Wait() Exit {
 	}
 }
 
-func (w *fakeWorker) Info() Info { return Info{ID: w.id, PID: 1} }
+func (w *fakeWorker) Info() Info { return Info{ID: w.id, PID: 1, Renews: w.renews} }
 
 // fakeStarter counts its workers and keeps them for the test to look at.
 type fakeStarter struct {
 	answer script
+	renews bool // its workers renew their VM by themselves
 	delay  time.Duration
 	fail   atomic.Pointer[StartError]
 	made   atomic.Int64
@@ -155,6 +157,7 @@ func (s *fakeStarter) Start(ctx context.Context) (Worker, error) {
 		return nil, e
 	}
 	w := newFake(fmt.Sprintf("w-%d", s.made.Add(1)), s.answer)
+	w.renews = s.renews
 	s.mu.Lock()
 	s.all = append(s.all, w)
 	s.mu.Unlock()

@@ -193,7 +193,7 @@ func (p *Pool) admit(e *entry, w Worker, took time.Duration) (refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := w.Info()
-	e.worker, e.name, e.pid, e.born, e.turn = w, i.ID, i.PID, now, freshTurn()
+	e.worker, e.name, e.pid, e.born, e.turn = w, i.ID, i.PID, now, freshTurn(i.Renews)
 	p.moveLocked(e, Jailed, now)
 	p.stats.Starts.add(took)
 	p.failures, p.hopeless, p.lastErr, p.retryAt = 0, false, nil, time.Time{}

@@ -273,9 +273,9 @@ func (l *Lease) Release() {
 		p.end(e, endOf(l.last), nil)
 		return
 	}
-	if l.spoken {
-		// Asked for now, read by the next lease: the session's next run does
-		// not wait for it.
+	if l.spoken && e.turn.May(ipc.KindReset) {
+		// Its VM is not renewed already. Asked for now, read by the next lease:
+		// the session's next run does not wait for it.
 		reset := &ipc.Reset{}
 		err := e.turn.Step(reset)
 		if err == nil {

@@ -237,7 +237,7 @@ func (w *process) boot() error {
 	deadline := time.Now().Add(startTimeout)
 	err := w.conn.Write(&ipc.Boot{
 		Version: ipc.Version, Waive: waive, Gate: !p.root,
-		MemoryBytes: p.cfg.MemoryBytes, DataBytes: p.cfg.limitBytes(), Warm: true,
+		MemoryBytes: p.cfg.MemoryBytes, DataBytes: p.cfg.limitBytes(), Warm: true, Renew: p.cfg.Renew,
 	}, deadline)
 	if err != nil {
 		return err
@@ -438,7 +438,7 @@ func (w *process) Limit(memoryBytes uint64) error {
 
 // Info describes the process.
 func (w *process) Info() Info {
-	i := Info{ID: w.id, Walls: w.walls, StartTime: w.took, Steps: w.steps}
+	i := Info{ID: w.id, Walls: w.walls, StartTime: w.took, Steps: w.steps, Renews: w.owner.cfg.Renew}
 	if w.proc != nil {
 		i.PID = w.proc.PID()
 	}

@@ -51,6 +51,9 @@ type ProcessConfig struct {
 	// Plain makes workers load the engine itself and not its skeleton, which
 	// makes their start slower: for a host where the skeleton is not trusted.
 	Plain bool
+	// Renew makes workers renew their VM after each run, as a pool needs that
+	// keeps them.
+	Renew bool
 	// Jail says which walls may be missing.
 	Jail jail.Policy
 	// MemoryBytes is the largest guest memory that a run may ask for: default

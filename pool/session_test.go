@@ -53,6 +53,40 @@ func TestSessionReuse(t *testing.T) {
 	})
 }
 
+// TestSessionRenews has workers that renew their VM after each run: they are
+// told to reset only what was parked.
+func TestSessionRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resets := 0
+		p := started(t, Config{Recycle: RecycleSession, Starter: &fakeStarter{renews: true, answer: func(m ipc.Message) []ipc.Message {
+			if _, ok := m.(*ipc.Reset); ok {
+				resets++
+			}
+			return honest(m)
+		}}})
+		first := ""
+		for i, source := range []string{"1", "throw", "idle", "1"} {
+			l := acquire(t, p, Want{Session: "a"})
+			if i == 0 {
+				first = l.Info().ID
+			}
+			if id := l.Info().ID; id != first {
+				t.Errorf("run %d on %s, not %s", i, id, first)
+			}
+			m := run(t, l, source)
+			if _, idle := m.(*ipc.Idle); idle {
+				if _, err := l.Turn(t.Context(), &ipc.Park{}, plenty, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.Release()
+			if want := i / 2; resets != min(want, 1) {
+				t.Errorf("after run %d: %d resets", i, resets)
+			}
+		}
+	})
+}
+
 // TestSessionIdle gives a worker back again and again: it is ended an idle time
 // after the last run, neither before nor much later, and the keeper is not told
 // of every run.

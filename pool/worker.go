@@ -53,6 +53,8 @@ type Info struct {
 	StartTime time.Duration
 	// Steps are the parts of the start.
 	Steps []ipc.Step
+	// Renews says that the worker renews its VM by itself after each run.
+	Renews bool
 }
 
 // State is where a worker stands in its life.
@@ -117,9 +119,9 @@ type entry struct {
 }
 
 // freshTurn is the state of the conversation with a worker just admitted.
-func freshTurn() ipc.Turn {
+func freshTurn(renews bool) ipc.Turn {
 	var t ipc.Turn
-	for _, m := range []ipc.Message{&ipc.Boot{}, &ipc.Receipt{}} {
+	for _, m := range []ipc.Message{&ipc.Boot{Renew: renews}, &ipc.Receipt{}} {
 		if err := t.Step(m); err != nil {
 			panic("pool: bug: " + err.Error())
 		}
