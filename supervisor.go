@@ -54,7 +54,7 @@ func New(cfg Config) (*Supervisor, error) {
 	}
 	processes, err := pool.NewProcesses(pool.ProcessConfig{
 		Worker: cfg.Engine.Worker, Engine: cfg.Engine.Path, CacheDir: cfg.Engine.CacheDir, Plain: cfg.Engine.Plain,
-		Jail: cfg.Jail, UIDs: cfg.SlotUIDs, MemoryBytes: s.largest(func(c *CodeMode) int64 { return c.MemoryLimitBytes }),
+		Renew: cfg.Pool.Recycle == pool.RecycleSession, Jail: cfg.Jail, UIDs: cfg.SlotUIDs, MemoryBytes: s.largest(func(c *CodeMode) int64 { return c.MemoryLimitBytes }),
 		MessageBytes: s.largest(func(c *CodeMode) int64 { return max(c.MaxBridgeBytes, c.MaxSnapshotBytes) }), Logger: cfg.Logger,
 	})
 	if err != nil {

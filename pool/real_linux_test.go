@@ -231,7 +231,14 @@ func TestRealRuns(t *testing.T) {
 }
 
 func TestRealSessionReuse(t *testing.T) {
-	ps := opened(t, ProcessConfig{Jail: onThisHost()})
+	for _, renew := range []bool{false, true} {
+		t.Run(fmt.Sprintf("renew %v", renew), func(t *testing.T) { reuseReal(t, renew) })
+	}
+}
+
+func reuseReal(t *testing.T, renew bool) {
+	t.Helper()
+	ps := opened(t, ProcessConfig{Jail: onThisHost(), Renew: renew})
 	p := started(t, Config{Starter: ps, Warm: 1, Recycle: RecycleSession})
 	pid := 0
 	for i := range 20 {

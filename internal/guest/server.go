@@ -48,6 +48,8 @@ type server struct {
 	decoder snapshot.Decoder
 
 	run run
+	// renews says that a run that has ended is followed by a reset.
+	renews bool
 	// dry says that nobody listens: a run of our own, whose output stays.
 	dry bool
 	// parts are the pieces of the catalog seen so far, of the digest partsOf.
@@ -121,6 +123,7 @@ func (s *server) boot(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("boot of another version: %w", ErrProtocol)
 	}
 	s.steps.lap("boot")
+	s.renews = boot.Renew
 	if cfg.Jail.Prepare != nil {
 		if err := cfg.Jail.Prepare(boot); err != nil {
 			return err
@@ -219,12 +222,9 @@ func (s *server) answer(m ipc.Message) error {
 	case *ipc.Park:
 		end = s.park(m)
 	case *ipc.Reset:
-		if err := s.vm.Reset(); err != nil {
+		if err := s.renew(); err != nil {
 			return err
 		}
-		s.run = run{}
-		s.releaseHeap()
-		s.vm.touch()
 		end = &ipc.Ready{}
 	default:
 		return fmt.Errorf("%v: %w", m.Kind(), ErrProtocol)
@@ -235,7 +235,24 @@ func (s *server) answer(m ipc.Message) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	return s.write(end)
+	if err := s.write(end); err != nil {
+		return err
+	}
+	if s.renews && s.turn.May(ipc.KindStart) && end.Kind() != ipc.KindReady {
+		return s.renew() // now, so that the next run does not wait for it
+	}
+	return nil
+}
+
+// renew makes the VM one in which nothing has run.
+func (s *server) renew() error {
+	if err := s.vm.Reset(); err != nil {
+		return err
+	}
+	s.run = run{}
+	s.releaseHeap()
+	s.vm.touch()
+	return nil
 }
 
 // idleHeap is how much Go heap a worker keeps between two runs. Deep recursion

@@ -590,6 +590,34 @@ func TestPositionsSurviveARestore(t *testing.T) {
 	}
 }
 
+// A worker that renews its VM by itself is told to only after a park.
+func TestRenew(t *testing.T) {
+	boot := testBoot()
+	boot.Renew = true
+	s := serve(t, boot)
+	const count = "globalThis.n = (globalThis.n ?? 0) + 1; "
+	for range 2 {
+		if done := as[*ipc.Done](t, s.exchange(startOf(count+"return n"))); string(done.Value) != "1" {
+			t.Errorf("a cell sees an earlier one: %s", done.Value)
+		}
+		as[*ipc.Failed](t, s.exchange(startOf(count+"throw new Error('x')")))
+		as[*ipc.Failed](t, s.exchange(startOf("(")))
+		as[*ipc.Idle](t, s.exchange(startOf(count+`await tools.call("x", {})`)))
+		as[*ipc.Parked](t, s.exchange(&ipc.Park{}))
+		as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
+	}
+	as[*ipc.Done](t, s.exchange(startOf("return 1")))
+	s.write(&ipc.Reset{})
+	if _, err := s.conn.Read(nil); !errors.Is(err, io.EOF) {
+		t.Errorf("a reset of the renewed: %v, want the end", err)
+	}
+	if err := <-s.ended; !errors.Is(err, ErrProtocol) {
+		t.Errorf("worker ended with %v", err)
+	}
+	_ = s.conn.Close()
+	s.conn = nil
+}
+
 func TestMessagesOutOfTurnEndTheWorker(t *testing.T) {
 	for _, m := range []ipc.Message{&ipc.Settle{}, &ipc.Park{}, &ipc.Reset{}, &ipc.Boot{Version: ipc.Version}, &ipc.Go{}} {
 		s := serve(t, testBoot())
