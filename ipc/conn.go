@@ -45,6 +45,7 @@ type Conn struct {
 // over: Close closes it. An *os.File or net.Conn gives deadlines; a
 // [Descriptor] is made blocking here, as a jailed worker has no poller.
 func NewConn(f io.ReadWriteCloser, side Side) *Conn {
+	f = quick(f)
 	c := &Conn{f: f, peer: Supervisor, br: bufio.NewReaderSize(f, readAhead), dec: newDecoder(), enc: newEncoder()}
 	if side == Supervisor {
 		c.peer = Worker
