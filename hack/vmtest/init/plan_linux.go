@@ -116,7 +116,7 @@ var programs = []run{
 	{name: "doctor", argv: []string{"/opt/supervisor", "doctor", "--json"}, check: doctored},
 	{
 		name: "exec", argv: []string{"/opt/supervisor", "exec", "--json", "-e", "return 1+2"},
-		want: []string{`"completed"`, `3`},
+		want: []string{`"status":"completed","value":3,`},
 	},
 }
 
