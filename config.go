@@ -92,8 +92,9 @@ type EngineConfig struct {
 	Worker string
 	// Path is an engine file to use instead of the one built into the worker.
 	Path string
-	// Plain makes workers load the engine itself and not the skeleton of it
-	// (RATIONALE.md says what that is); they start slower then.
+	// Plain makes workers load the engine as it was published, and neither
+	// its skeleton nor the tuned code (RATIONALE.md says what these are); they
+	// start and run slower then.
 	Plain bool
 	// CacheDir is where prepared engine artifacts are kept. Default: the
 	// user's cache folder. Whoever can write there can run code in workers.

@@ -5,7 +5,7 @@
 //	spawner, keeper       forks for the supervisor and waits (descriptor 3 is its socket)
 //	prepare [--plain] DIR [ENGINE]
 //	                      makes the engine files that workers load; --plain
-//	                      makes no skeleton of the engine, and slower starts
+//	                      takes the engine as it is: no skeleton, no tuning
 //
 // Nobody but the supervisor starts it, except prepare. It says what went wrong
 // on standard error and ends with 1, or with 2 for a wrong command line.
@@ -89,7 +89,7 @@ func preparation(args []string) (guest.Preparation, bool) {
 func prepare(ctx context.Context, p guest.Preparation) error {
 	m, err := guest.Prepare(ctx, p)
 	if err == nil && m.Plain != "" && !p.Plain {
-		fmt.Fprintf(os.Stderr, "vmworker prepare: workers load the plain engine and start slower: %s\n", m.Plain)
+		fmt.Fprintf(os.Stderr, "vmworker prepare: workers load the plain engine, and start and run slower: %s\n", m.Plain)
 	}
 	return err
 }

@@ -25,6 +25,9 @@ const (
 	skeletonName = "skeleton.wasm"
 	entryName    = "code.entry"
 	codeName     = "code.bin"
+
+	// While the folder is filled.
+	tunedName = "tuned"
 )
 
 // manifestVersion is the version of the folder's layout.
@@ -57,7 +60,7 @@ type Preparation struct {
 	Dir    string // the folder
 	Engine string // path of the engine; "" takes the embedded one
 	Worker string // path of the program of the workers
-	Plain  bool   // make no skeleton
+	Plain  bool   // make no skeleton: workers run the engine as it was published
 
 	// anyWazero is for tests, whose programs do not know their versions.
 	anyWazero bool

@@ -20,11 +20,11 @@ var (
 	errNotAlike    = errors.New("the skeleton does not behave as the engine does")
 )
 
-// addSkeleton puts the skeleton of the engine, with the engine's machine code,
-// into a folder that has the engine and its cache, which it removes. It does so
-// only when the machine code, loaded as workers load it, does what the plain
-// engine does, and gives the key under which wazero asks for the code. On an
-// error the folder holds what workers need for the plain engine.
+// addSkeleton puts the skeleton of the engine, with the machine code of the tuned
+// engine, into a folder that has the engine and its cache, which it removes. It
+// does so only when the machine code, loaded as workers load it, does what the
+// plain engine does, and gives the key under which wazero asks for the code. On
+// an error the folder holds what workers need for the plain engine.
 func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, image *Image, p Preparation) (key [32]byte, err error) {
 	if p.Plain {
 		return key, errSwitchedOff
@@ -36,7 +36,7 @@ func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, i
 	if err != nil {
 		return key, err
 	}
-	entry, err := s.entryOf(filepath.Join(dir, cacheName))
+	entry, err := s.tunedEntry(ctx, dir, wasm)
 	if err != nil {
 		return key, err
 	}
@@ -54,6 +54,25 @@ func addSkeleton(ctx context.Context, dir string, engine *Engine, wasm []byte, i
 		return key, err
 	}
 	return key, os.RemoveAll(filepath.Join(dir, cacheName))
+}
+
+// tunedEntry compiles the tuned engine, and makes the skeleton's entry of its
+// machine code.
+func (s *skeleton) tunedEntry(ctx context.Context, dir string, wasm []byte) (_ *cacheEntry, err error) {
+	tuned, err := tune(wasm)
+	if err != nil {
+		return nil, err
+	}
+	cache := filepath.Join(dir, tunedName)
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	engine, err := OpenEngine(ctx, tuned, cache)
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.Close(ctx); err != nil {
+		return nil, err
+	}
+	return s.entryOf(cache)
 }
 
 // tryCode loads the skeleton of a folder and compares it with the engine.

@@ -209,12 +209,8 @@ func TestSelfTestNoticesOtherCode(t *testing.T) {
 	yes, no := s.place(t, "qjs_get_true"), s.place(t, "qjs_get_false") // of one signature
 	s.kept[yes], s.kept[no] = s.kept[no], s.kept[yes]
 	dir := copyOfPrepared(t)
-	plain, err := OpenEngine(testContext, engineBytes(t), filepath.Join(dir, cacheName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = plain.Close(testContext) }()
-	entry, err := s.entryOf(filepath.Join(dir, cacheName))
+	plain := testEngine(t)
+	entry, err := s.tunedEntry(testContext, dir, engineBytes(t))
 	if err != nil {
 		t.Fatal(err)
 	}
