@@ -99,7 +99,7 @@ func (s *storage) load(path string) (_ *Artifacts, err error) {
 	}
 	a.Engine, a.Base = m.Engine, m.Base
 	if m.Plain != "" && !s.cfg.Plain {
-		s.cfg.Logger.Warn("workers load the plain engine and start slower", "reason", m.Plain)
+		s.cfg.Logger.Warn("workers load the plain engine, and start and run slower", "reason", m.Plain)
 	}
 	// Both are for prune, and it does no harm if they cannot be done.
 	_ = unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB)
