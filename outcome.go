@@ -279,7 +279,7 @@ func (c *cell) outputSoFar() []json.RawMessage { return slices.Clone(c.output) }
 
 // standing names the walls that are up.
 func standing(states []jail.State) []jail.Wall {
-	walls := []jail.Wall{}
+	walls := make([]jail.Wall, 0, len(states))
 	for _, s := range states {
 		if s.Up {
 			walls = append(walls, s.Wall)
