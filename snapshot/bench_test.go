@@ -29,7 +29,7 @@ func BenchmarkEncode(b *testing.B) {
 			var n int
 			var e Encoder
 			for b.Loop() {
-				snap, err := e.Encode(testID, 0, base, mem, 0)
+				snap, err := e.Encode(testID, 0, base, mem, Span{}, 0)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -24,21 +24,27 @@ type Encoder struct {
 	group group
 }
 
-// Encode is [Encoder.Encode] of an encoder that is used once.
+// Span is the bytes of a memory from one offset up to another.
+type Span struct{ From, To uint64 }
+
+// Encode is [Encoder.Encode] of an encoder that is used once, for a memory of
+// which nothing is known.
 func Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
-	return new(Encoder).Encode(id, stackPointer, base, mem, maxBytes)
+	return new(Encoder).Encode(id, stackPointer, base, mem, Span{}, maxBytes)
 }
 
 // Encode returns the snapshot of mem, a memory that grew out of base. base
 // may be the shorter one; it goes on with zeros. Both are whole pages, and
-// neither is changed or kept.
+// neither is changed or kept. The caller knows that mem is as base in the span
+// same, which is not looked at then: pages that were never touched cost a page
+// fault each.
 //
 // The snapshot, header included, has at most maxBytes bytes (0:
 // [DefaultMaxBytes]), or the error is [ErrTooLarge]: encoding stops as soon as
 // that is certain. Besides the result, which is the caller's, it takes about
 // a megabyte, however large the memories are. Other errors are
 // [ErrMemory].
-func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, maxBytes uint64) ([]byte, error) {
+func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, same Span, maxBytes uint64) ([]byte, error) {
 	switch {
 	case len(mem) == 0 || len(mem)%PageBytes != 0 || uint64(len(mem)) > MaxMemoryBytes:
 		return nil, fmt.Errorf("memory of %d bytes: %w", len(mem), ErrMemory)
@@ -53,7 +59,7 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, max
 	if maxBytes <= HeaderBytes {
 		return nil, fmt.Errorf("encode snapshot: %w", ErrTooLarge)
 	}
-	changed := compare(base, mem)
+	changed := compare(base, mem, same)
 	e.body.begin(min(maxBytes, HeaderBytes+1<<32-1))
 	out, coding, err := e.write(changed, base, mem)
 	e.body.out.b = nil
@@ -76,9 +82,12 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, max
 }
 
 // compare finds the pages of mem that differ from base.
-func compare(base, mem []byte) bitmap {
+func compare(base, mem []byte, same Span) bitmap {
 	changed := make(bitmap, bitmapBytes(uint64(len(mem))))
 	for at := 0; at < len(mem); at += PageBytes {
+		if uint64(at) >= same.From && uint64(at+PageBytes) <= same.To {
+			continue
+		}
 		if !bytes.Equal(mem[at:at+PageBytes], basePage(base, at)) {
 			changed.set(at / PageBytes)
 		}

@@ -165,6 +165,30 @@ func TestEncodeLimits(t *testing.T) {
 	}
 }
 
+// A span that is as in the base is not looked at, and only whole pages of it.
+func TestEncodeSpan(t *testing.T) {
+	base := noise(10*PageBytes, 1)
+	mem := newMemory(base, 12*PageBytes)
+	dirty(mem, 0, 4, 11)
+	want, err := Encode(testID, 0, base, mem, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range []Span{{}, {PageBytes, 4 * PageBytes}, {1, 5*PageBytes - 1}, {5 * PageBytes, 11 * PageBytes}, {7, 7}, {9, 8}} {
+		if got, err := new(Encoder).Encode(testID, 0, base, mem, same, 0); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("with %v: %d bytes, not %d: %v", same, len(got), len(want), err)
+		}
+	}
+	// The caller's word is taken.
+	got, err := new(Encoder).Encode(testID, 0, base, mem, Span{4 * PageBytes, 5 * PageBytes}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := ParseHeader(got, 0); err != nil || h.Pages != 2 {
+		t.Errorf("%d pages, want the two outside of the span: %v", h.Pages, err)
+	}
+}
+
 // A body stays as it is up to PlainBytes, and only where the limit lets it.
 func TestCoding(t *testing.T) {
 	base := noise(4*PageBytes, 1)
@@ -406,7 +430,7 @@ func TestReuse(t *testing.T) {
 	}
 	for round := range 3 {
 		for _, mem := range [][]byte{newMemory(base, 9*PageBytes), large, noise(30*PageBytes, uint64(round))} {
-			snap, err := e.Encode(testID, 0, base, mem, 0)
+			snap, err := e.Encode(testID, 0, base, mem, Span{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -417,7 +441,7 @@ func TestReuse(t *testing.T) {
 			if _, err := d.Apply(snap, testID, base, got); err != nil || !bytes.Equal(got, mem) {
 				t.Fatalf("restored memory differs: %v", err)
 			}
-			if _, err := e.Encode(testID, 0, base, mem, HeaderBytes+1); !errors.Is(err, ErrTooLarge) {
+			if _, err := e.Encode(testID, 0, base, mem, Span{}, HeaderBytes+1); !errors.Is(err, ErrTooLarge) {
 				t.Fatalf("over the limit: %v", err)
 			}
 			var h Header

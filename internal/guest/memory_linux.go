@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cellblock-dev/cellblock/snapshot"
 )
 
 // arena is the linear memory of a VM: one reservation of address space for the
@@ -59,21 +61,23 @@ func (a *arena) Free() {}
 
 // discard makes all memory show the base image and zeros again.
 func (a *arena) discard() error {
-	return a.discardRange(0, a.high)
+	_, err := a.discardRange(0, a.high)
+	return err
 }
 
-// discardRange does the same for the whole pages between two addresses.
-func (a *arena) discardRange(from, to uint64) error {
+// discardRange does the same for the whole pages between two addresses, and says
+// which these are.
+func (a *arena) discardRange(from, to uint64) (snapshot.Span, error) {
 	page := uint64(os.Getpagesize()) //nolint:gosec // not negative
 	from = (from + page - 1) / page * page
 	to = to / page * page
 	if from >= to {
-		return nil
+		return snapshot.Span{}, nil
 	}
 	if err := unix.Madvise(a.mem[from:to], unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("discard guest memory: %w", err)
+		return snapshot.Span{}, fmt.Errorf("discard guest memory: %w", err)
 	}
-	return nil
+	return snapshot.Span{From: from, To: to}, nil
 }
 
 // written gives the numbers of the pages among the first bytes that this process

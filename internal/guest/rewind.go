@@ -66,7 +66,7 @@ func (vm *VM) touch() {
 func (vm *VM) rewind() error {
 	at, left := 0, maxRewound
 	for _, r := range vm.near {
-		if err := vm.arena.discardRange(uint64(at)*osPageBytes, uint64(r.from)*osPageBytes); err != nil { //nolint:gosec // not negative
+		if _, err := vm.arena.discardRange(uint64(at)*osPageBytes, uint64(r.from)*osPageBytes); err != nil { //nolint:gosec // not negative
 			return err
 		}
 		if left -= copyBack(vm.arena.mem, vm.image.bytes, r, left); left < 0 {
@@ -74,7 +74,8 @@ func (vm *VM) rewind() error {
 		}
 		at = r.to
 	}
-	return vm.arena.discardRange(uint64(at)*osPageBytes, vm.arena.high)
+	_, err := vm.arena.discardRange(uint64(at)*osPageBytes, vm.arena.high)
+	return err
 }
 
 // copyBack makes a range of pages what they are in the image, and says how many

@@ -223,18 +223,18 @@ func (s *server) deliverOne(settled *ipc.Settled) error {
 
 func (s *server) encode(maxBytes uint64) ([]byte, error) {
 	vm := s.vm
-	return s.encoder.Encode(s.identity(), vm.stackPointer(), vm.image.bytes, vm.arena.mem[:vm.memory().Size()], maxBytes)
+	// Below the stack pointer is what calls have left behind.
+	gone, err := vm.arena.discardRange(osPageBytes, uint64(vm.stackPointer()))
+	if err != nil {
+		return nil, err
+	}
+	return s.encoder.Encode(s.identity(), vm.stackPointer(), vm.image.bytes, vm.arena.mem[:vm.memory().Size()], gone, maxBytes)
 }
 
 // park stores the VM. Over the limit the VM stays as it is.
 func (s *server) park(m *ipc.Park) ipc.Message {
 	vm := s.vm
 	vm.noteOutput(s.run.out.truncated, s.run.out.omitted)
-	// Below the stack pointer is what calls have left behind.
-	if err := vm.arena.discardRange(osPageBytes, uint64(vm.stackPointer())); err != nil {
-		s.lost = err
-		return nil
-	}
 	snap, err := s.encode(m.MaxBytes)
 	if errors.Is(err, snapshot.ErrTooLarge) {
 		// Collecting costs more than it saves where little is garbage.
