@@ -117,3 +117,36 @@ func TestStartOfTheKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestOneGoroutinePerCall counts what waiting calls have: thousands of them can
+// be parked for hours.
+func TestOneGoroutinePerCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := newCatalog(t, Config{Tools: []Tool{
+			{Name: "t", Call: stubborn(release)}, {Name: "timed", Timeout: time.Hour, Call: stubborn(release)},
+		}})
+		x := newExec(t, c)
+		before := runtime.NumGoroutine()
+		const calls = 100
+		outcomes := make(chan Outcome, 2*calls)
+		for range calls {
+			for _, args := range []string{`["t"]`, `["timed"]`} {
+				x.Begin(Request{Method: MethodCall, Args: json.RawMessage(args)}).Start(t.Context(), func(o Outcome) { outcomes <- o })
+			}
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n != 2*calls {
+			t.Errorf("%d calls have %d goroutines", 2*calls, n)
+		}
+		close(release)
+		for range 2 * calls {
+			if o := <-outcomes; !o.OK {
+				t.Errorf("outcome %s", o.Value)
+			}
+		}
+		if err := c.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
