@@ -174,6 +174,7 @@ func (n *nested) settle(whole, value json.RawMessage, err error) {
 	if err != nil && n.ctx.Err() != nil {
 		err = ErrAborted // what a tool says about its ended context is no news
 	}
+	err = n.own("tool", err)
 	if err != nil {
 		whole = nil
 	}
