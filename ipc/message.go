@@ -18,9 +18,8 @@ import "time"
 //	    | Park ------------------------------------> |  after Idle only
 //	    | <----------------------- Parked | Failed   |  the VM is as it was: Settle may follow
 //	    |                                            |
-//	    | Start | Restore -------------------------> |  after Done or Failed, if Boot.Renew; same owner only
 //	    | Reset -----------------------------------> |  after Parked and, unless Boot.Renew, Done or Failed; same owner only
-//	    | <----------------------------------- Ready |
+//	    | <----------------------------------- Ready |  if Boot.Renew also unasked, after Done or Failed
 //
 // Abort, deadline and the end of a worker are never messages: they are the
 // kill. End of file on the socket ends the worker.
@@ -76,8 +75,8 @@ type Boot struct {
 	DataBytes uint64
 	// Warm asks for a dry run before the receipt.
 	Warm bool
-	// Renew makes the worker renew its VM by itself after each run that has
-	// ended, for the next run of the same owner. Nobody need wait for that.
+	// Renew makes the worker reset its VM by itself after each run that has
+	// ended, for the next run of the same owner, and say when it is ready.
 	Renew bool
 }
 

@@ -6,7 +6,7 @@ package ipc
 // concurrent use; it belongs to the owner of the worker.
 type Turn struct {
 	at    phase
-	renew bool // a run that has ended leaves a new VM
+	renew bool // a run that has ended is followed by a reset
 }
 
 // phase is a place in the drawing of message.go.
@@ -132,7 +132,7 @@ func (t *Turn) failed(m Message) phase {
 // over is where a run ends.
 func (t *Turn) over() phase {
 	if t.renew {
-		return phaseFresh
+		return phaseReset
 	}
 	return phaseOver
 }

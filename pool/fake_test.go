@@ -78,6 +78,9 @@ func (w *fakeWorker) Write(m ipc.Message, _ time.Time) error {
 	}
 	for _, a := range w.answer(m) {
 		w.out <- a
+		if k := a.Kind(); w.renews && (k == ipc.KindDone || k == ipc.KindFailed) {
+			w.out <- &ipc.Ready{}
+		}
 	}
 	return nil
 }

@@ -228,7 +228,8 @@ func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
 // Info describes the worker.
 func (l *Lease) Info() Info { return l.entry.worker.Info() }
 
-// collect reads the answer to the Reset that an earlier lease sent.
+// collect reads that the worker is ready again after the run of an earlier
+// lease.
 func (l *Lease) collect(ctx context.Context) bool {
 	l.entry.owes = false
 	late, cancel := context.WithTimeout(ctx, resetTimeout)
@@ -273,15 +274,10 @@ func (l *Lease) Release() {
 		p.end(e, endOf(l.last), nil)
 		return
 	}
-	if l.spoken && e.turn.May(ipc.KindReset) {
-		// Its VM is not renewed already. Asked for now, read by the next lease:
-		// the session's next run does not wait for it.
-		reset := &ipc.Reset{}
-		err := e.turn.Step(reset)
-		if err == nil {
-			err = e.worker.Write(reset, time.Now().Add(resetTimeout))
-		}
-		if err != nil {
+	if l.spoken {
+		// That it is ready is read by the next lease: the session's next run
+		// does not wait for it.
+		if err := e.askToReset(); err != nil {
 			p.forget(l)
 			p.end(e, endOfWrite(err), err)
 			return
@@ -289,6 +285,19 @@ func (l *Lease) Release() {
 		e.owes = true
 	}
 	p.giveBack(l)
+}
+
+// askToReset tells a worker whose run is over to renew its VM, unless it does
+// so unasked.
+func (e *entry) askToReset() error {
+	if e.turn.May(ipc.KindReady) {
+		return nil
+	}
+	reset := &ipc.Reset{}
+	if err := e.turn.Step(reset); err != nil {
+		return err
+	}
+	return e.worker.Write(reset, time.Now().Add(resetTimeout))
 }
 
 // close takes a lease whose worker is ended out of use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,37 @@ func TestSessionRenews(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSessionRenewDies has a kept worker die while it renews its VM: the next
+// run never hears of it.
+func TestSessionRenewDies(t *testing.T) {
+	for _, renews := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeStarter{renews: renews, answer: honest}
+			p := started(t, Config{Recycle: RecycleSession, Warm: 1, Starter: s})
+			l := acquire(t, p, Want{Session: "a"})
+			first := l.Info().ID
+			run(t, l, "1")
+			for _, w := range s.workers() {
+				if w.id == first {
+					if renews {
+						<-w.out // the Ready that it does not get to say
+					}
+					w.die(Exit{Known: true, Status: syscall.WaitStatus(syscall.SIGKILL), Syscall: -1})
+				}
+			}
+			l.Release()
+			next := acquire(t, p, Want{Session: "a"})
+			if next.Info().ID == first {
+				t.Errorf("renews %v: the dead worker is handed over", renews)
+			}
+			if m := run(t, next, "2"); m.Kind() != ipc.KindDone {
+				t.Errorf("renews %v: the run ended with %v", renews, m.Kind())
+			}
+			next.Release()
+		})
+	}
 }
 
 // TestSessionIdle gives a worker back again and again: it is ended an idle time

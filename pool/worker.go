@@ -111,7 +111,7 @@ type entry struct {
 	why    *reason // set once, when we end it
 
 	turn ipc.Turn // what may come now; belongs to the holder of the lease
-	owes bool     // a Reset was sent, its Ready not read yet; as turn
+	owes bool     // its Ready after a run is not read yet; as turn
 
 	done chan struct{} // closed when it is reaped; then these may be read:
 	exit Exit

@@ -238,10 +238,14 @@ func (s *server) answer(m ipc.Message) error {
 	if err := s.write(end); err != nil {
 		return err
 	}
-	if s.renews && s.turn.May(ipc.KindStart) && end.Kind() != ipc.KindReady {
-		return s.renew() // now, so that the next run does not wait for it
+	if !s.renews || !s.turn.May(ipc.KindReady) {
+		return nil
 	}
-	return nil
+	// Now, so that the next run does not wait for it.
+	if err := s.renew(); err != nil {
+		return err
+	}
+	return s.write(&ipc.Ready{})
 }
 
 // renew makes the VM one in which nothing has run.

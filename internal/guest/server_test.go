@@ -590,7 +590,8 @@ func TestPositionsSurviveARestore(t *testing.T) {
 	}
 }
 
-// A worker that renews its VM by itself is told to only after a park.
+// A worker that renews its VM by itself says so, and is told to only after a
+// park.
 func TestRenew(t *testing.T) {
 	boot := testBoot()
 	boot.Renew = true
@@ -600,13 +601,17 @@ func TestRenew(t *testing.T) {
 		if done := as[*ipc.Done](t, s.exchange(startOf(count+"return n"))); string(done.Value) != "1" {
 			t.Errorf("a cell sees an earlier one: %s", done.Value)
 		}
+		as[*ipc.Ready](t, s.read())
 		as[*ipc.Failed](t, s.exchange(startOf(count+"throw new Error('x')")))
+		as[*ipc.Ready](t, s.read())
 		as[*ipc.Failed](t, s.exchange(startOf("(")))
+		as[*ipc.Ready](t, s.read())
 		as[*ipc.Idle](t, s.exchange(startOf(count+`await tools.call("x", {})`)))
 		as[*ipc.Parked](t, s.exchange(&ipc.Park{}))
 		as[*ipc.Ready](t, s.exchange(&ipc.Reset{}))
 	}
 	as[*ipc.Done](t, s.exchange(startOf("return 1")))
+	as[*ipc.Ready](t, s.read())
 	s.write(&ipc.Reset{})
 	if _, err := s.conn.Read(nil); !errors.Is(err, io.EOF) {
 		t.Errorf("a reset of the renewed: %v, want the end", err)
