@@ -69,14 +69,13 @@ func (v *visit) parkCell() Result {
 	if err != nil {
 		return v.fail(errorTooManySuspended())
 	}
-	snap, fail, err := v.takeSnapshot()
+	packed, fail, err := v.takeSnapshot()
 	if err != nil {
 		return v.broken(err)
 	}
 	if fail != nil {
 		return v.fail(fail)
 	}
-	packed := v.run.sup.store.Pack(snap)
 	c.snapBytes = int64(packed.Bytes())
 	if c.hold() != nil {
 		return v.fail(errorTooManySuspended())
@@ -96,14 +95,19 @@ func (v *visit) parkCell() Result {
 	return r
 }
 
-// takeSnapshot returns the VM as bytes, from its worker or from the store.
-func (v *visit) takeSnapshot() ([]byte, *failure, error) {
-	if v.stored == nil {
-		return v.snapshot()
+// takeSnapshot returns the VM as it is stored, from its worker or from the
+// store.
+func (v *visit) takeSnapshot() (snapshot.Packed, *failure, error) {
+	if v.stored != nil {
+		packed := v.stored.Take()
+		v.stored = nil
+		return packed, nil, nil
 	}
-	snap := v.stored.Take()
-	v.stored = nil
-	return snap, nil, nil
+	snap, fail, err := v.snapshot()
+	if fail != nil || err != nil {
+		return snapshot.Packed{}, fail, err
+	}
+	return v.run.sup.store.Pack(snap), nil, nil
 }
 
 // snapshot asks the worker for its VM.

@@ -318,7 +318,7 @@ func (v *visit) resume() (ipc.Message, *Result) {
 		result := v.fail(fail)
 		return nil, &result
 	}
-	snap := v.stored.Take()
+	snap := v.run.sup.store.Unpack(v.stored.Take())
 	v.stored = nil
 	return v.restore(snap), nil
 }

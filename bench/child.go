@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+
+	"github.com/cellblock-dev/cellblock/internal/profile"
 )
 
 // The parts that are measured in a process of their own: those that look at
@@ -21,9 +23,9 @@ const (
 // runChild is the child's side: it writes one JSON line for each thing
 // measured, and goes on when it has read a line.
 func runChild(ctx context.Context, o options) (err error) {
-	stop, err := profile(ctx, o.pprof)
+	stop, err := profile.Start(ctx, o.pprof, func(url string) { progress("profiles on %s", url) })
 	if err != nil {
-		return err
+		return fmt.Errorf("-pprof: %w", err)
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	t := &teller{in: bufio.NewReader(os.Stdin), out: json.NewEncoder(os.Stdout)}
@@ -61,7 +63,7 @@ func (o options) inChild(ctx context.Context, part string, f func(pid int, line 
 		return err
 	}
 	args := []string{"-child", part, "-worker", o.worker, "-waive", o.waive, fmt.Sprintf("-quick=%t", o.quick), fmt.Sprintf("-rounds=%d", o.rounds)}
-	if o.pprof != "" && !isAddress(o.pprof) {
+	if o.pprof != "" && !profile.IsAddress(o.pprof) {
 		args = append(args, "-pprof", o.pprof+"."+part)
 	}
 	cmd := exec.CommandContext(ctx, self, args...) //nolint:gosec // this program

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cellblock-dev/cellblock/internal/profile"
 )
 
 // options are the flags.
@@ -96,9 +98,9 @@ func main() {
 // run measures and reports.
 func run(ctx context.Context, o options) (err error) {
 	begin := time.Now()
-	stop, err := profile(ctx, o.pprof)
+	stop, err := profile.Start(ctx, o.pprof, func(url string) { progress("profiles on %s", url) })
 	if err != nil {
-		return err
+		return fmt.Errorf("-pprof: %w", err)
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	if _, err := os.Stat(o.worker); err != nil {

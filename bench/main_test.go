@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,31 +35,6 @@ func TestPrintCases(t *testing.T) {
 		if !strings.Contains(b.String(), s.name) {
 			t.Errorf("the list has no %s", s.name)
 		}
-	}
-}
-
-func TestProfile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "cpu")
-	for _, refused := range []string{"0.0.0.0:0", ":0", "example.org:80", "192.0.2.1:6060"} {
-		if _, err := profile(t.Context(), refused); err == nil {
-			t.Errorf("%s was not refused", refused)
-		}
-	}
-	for _, fine := range []string{"", file, "127.0.0.1:0", "[::1]:0"} {
-		stop, err := profile(t.Context(), fine)
-		if err != nil {
-			if fine == "[::1]:0" {
-				continue // a host without IPv6
-			}
-			t.Errorf("%q: %v", fine, err)
-			continue
-		}
-		if err := stop(); err != nil {
-			t.Errorf("%q: %v", fine, err)
-		}
-	}
-	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
-		t.Errorf("the profile: %v", err)
 	}
 }
 

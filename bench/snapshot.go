@@ -11,6 +11,7 @@ import (
 	"github.com/cellblock-dev/cellblock/catalog"
 	"github.com/cellblock-dev/cellblock/ipc"
 	"github.com/cellblock-dev/cellblock/pool"
+	"github.com/cellblock-dev/cellblock/snapshot"
 )
 
 // measureSnapshot measures a suspended cell: how many bytes are stored, how
@@ -126,6 +127,7 @@ func (r *resumes) measure(ctx context.Context, l *lab, cell func(int) string, va
 type taker struct {
 	processes *pool.Processes
 	pool      *pool.Pool
+	store     *snapshot.Store
 }
 
 func (o options) startTaker(ctx context.Context) (*taker, error) {
@@ -133,7 +135,7 @@ func (o options) startTaker(ctx context.Context) (*taker, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &taker{processes: processes}
+	t := &taker{processes: processes, store: snapshot.NewStore(snapshot.StoreConfig{})}
 	if err := processes.Open(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -155,6 +157,7 @@ func (t *taker) Close() error {
 	if t.pool != nil {
 		err = t.pool.Close(ctx)
 	}
+	t.store.Close()
 	return errors.Join(err, t.processes.Close(ctx))
 }
 
@@ -169,7 +172,7 @@ const (
 )
 
 // take suspends one cell on a warm worker and returns how long it takes from
-// asking for the snapshot to having it.
+// asking for the snapshot to having it as it is stored.
 func (t *taker) take(ctx context.Context, source string) (time.Duration, error) {
 	for t.pool.Stats().Ready < warmWorkers {
 		if err := pause(ctx, pollEvery); err != nil {
@@ -199,14 +202,15 @@ func (t *taker) take(ctx context.Context, source string) (time.Duration, error) 
 	}
 	begin := time.Now()
 	m, err = lease.Turn(ctx, &ipc.Park{MaxBytes: takeSnapshot}, takeSnapshot, nil)
-	took := time.Since(begin)
 	if err != nil {
 		return 0, err
 	}
-	if _, ok := m.(*ipc.Parked); !ok {
+	parked, ok := m.(*ipc.Parked)
+	if !ok {
 		return 0, fmt.Errorf("the worker answered %v, not with a snapshot", m.Kind())
 	}
-	return took, nil
+	t.store.Pack(parked.Snapshot)
+	return time.Since(begin), nil
 }
 
 func (t *taker) measure(ctx context.Context, l *lab, source, key string) error {

@@ -39,7 +39,7 @@ type ArtifactConfig struct {
 	Engine string
 	// CacheDir is where artifacts are kept: default [DefaultCacheDir].
 	CacheDir string
-	// Plain makes workers load the engine itself and not its skeleton.
+	// Plain makes workers load the engine as it was published.
 	Plain  bool
 	Logger *slog.Logger
 }

@@ -77,7 +77,7 @@ type Config struct {
 	MaxQueue int
 	// Parallel is the most starts under way at once: default two for each
 	// processor, because a start waits for the kernel about as long as it
-	// works: with two processors four at once give a sixth more starts a second
+	// works: with two processors four at once give a seventh more starts a second
 	// than two, six no more.
 	Parallel int
 	// Recycle: default "run".

@@ -34,8 +34,8 @@ const socketFD = 3
 // A worker that is kept has two: from a thread that waits for its socket the
 // runtime takes the only one away after 20 us and gives it to another thread,
 // which finds nothing to do; while one is idle it waits 10 ms. That is a fifth of
-// the processor time of a short run, for a quarter of a megabyte. Its group has
-// one processor in either case.
+// the processor time of a short run, for a quarter of a megabyte. Its group,
+// where it has one, gives it one processor in either case.
 func workerEnv(kept bool) []string {
 	processors := "GOMAXPROCS=1"
 	if kept {

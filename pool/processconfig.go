@@ -48,11 +48,12 @@ type ProcessConfig struct {
 	Engine string
 	// CacheDir: default [DefaultCacheDir].
 	CacheDir string
-	// Plain makes workers load the engine itself and not its skeleton, which
-	// makes their start slower: for a host where the skeleton is not trusted.
+	// Plain makes workers load the engine as it was published, without skeleton
+	// and tuning, which makes them start and run slower: for a host where these
+	// are not trusted.
 	Plain bool
-	// Renew makes workers renew their VM after each run, as a pool needs that
-	// keeps them.
+	// Renew makes workers renew their VM after each run without being told, for
+	// a pool that keeps them.
 	Renew bool
 	// Jail says which walls may be missing.
 	Jail jail.Policy

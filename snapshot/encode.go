@@ -62,7 +62,7 @@ func (e *Encoder) Encode(id Identity, stackPointer uint32, base, mem []byte, sam
 	changed := compare(base, mem, same)
 	e.body.begin(min(maxBytes, HeaderBytes+1<<32-1))
 	out, coding, err := e.write(changed, base, mem)
-	e.body.out.b = nil
+	e.body.out.b, e.group.base, e.group.mem = nil, nil, nil
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}

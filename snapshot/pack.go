@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -35,54 +37,63 @@ func (s *Store) Pack(snap []byte) Packed {
 	return Packed{b: b, plain: len(snap)}
 }
 
+// Unpack gives the snapshot that Pack has packed, nil for none. Of one that
+// cannot be unpacked, as only damage to our own memory explains, it gives the
+// bytes there are: every worker refuses them as damaged.
+func (s *Store) Unpack(p Packed) []byte {
+	if p.plain == 0 {
+		return p.b
+	}
+	b, err := s.packer.unpack(p.b, p.plain)
+	if err != nil {
+		return p.b
+	}
+	return b
+}
+
 // packer compresses small snapshots for a store, and gives back what it has
 // compressed itself, and nothing else: the supervisor decodes no bytes that a
-// worker has coded. It is made at its first use, and takes about 2 MB.
+// worker has coded. It is made at its first use, works for a few at once, and
+// takes about a megabyte for each of them.
 type packer struct {
-	mu  sync.Mutex // guards all
-	enc *zstd.Encoder
-	dec *zstd.Decoder
+	once sync.Once
+	enc  *zstd.Encoder
+	dec  *zstd.Decoder
+	err  error
+}
+
+// packAtOnce is how many snapshots are packed at once, and unpacked, at the
+// most.
+const packAtOnce = 4
+
+func (p *packer) open() error {
+	p.once.Do(func() {
+		most := min(runtime.GOMAXPROCS(0), packAtOnce)
+		var errs [2]error
+		p.enc, errs[0] = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(most),
+			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+		p.dec, errs[1] = zstd.NewReader(nil, zstd.WithDecoderConcurrency(most), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(HeaderBytes+PlainBytes), zstd.WithDecodeAllCapLimit(true))
+		p.err = errors.Join(errs[:]...)
+	})
+	return p.err
 }
 
 func (p *packer) pack(snap []byte) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.enc == nil {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
-		if err != nil {
-			return nil, fmt.Errorf("pack snapshot: %w", err)
-		}
-		p.enc = enc
+	if err := p.open(); err != nil {
+		return nil, fmt.Errorf("pack snapshot: %w", err)
 	}
 	return p.enc.EncodeAll(snap, make([]byte, 0, len(snap))), nil
 }
 
 // unpack gives the plain bytes of what pack has made.
 func (p *packer) unpack(b []byte, plain int) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dec == nil {
-		dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(HeaderBytes+PlainBytes), zstd.WithDecodeAllCapLimit(true))
-		if err != nil {
-			return nil, fmt.Errorf("unpack snapshot: %w", err)
-		}
-		p.dec = dec
+	if err := p.open(); err != nil {
+		return nil, fmt.Errorf("unpack snapshot: %w", err)
 	}
 	out, err := p.dec.DecodeAll(b, make([]byte, 0, plain))
 	if err != nil {
 		return nil, fmt.Errorf("unpack snapshot: %w", err)
 	}
 	return out, nil
-}
-
-// close frees what the codec holds.
-func (p *packer) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dec != nil {
-		p.dec.Close()
-	}
-	p.enc, p.dec = nil, nil
 }

@@ -112,7 +112,7 @@ func (sl *Slot) Snapshot() []byte {
 	}
 	k.readers++
 	s.mu.Unlock()
-	return s.copyOut(k)
+	return s.Unpack(s.copyOut(k))
 }
 
 // Unclaim gives a claimed run back: the same id, and the rest of its expiry

@@ -38,15 +38,16 @@ func (s *Store) enter(k *block) (*Stash, error) {
 	return st, nil
 }
 
-// Take returns the snapshot and frees its place. The bytes are the caller's.
-// It returns nil once it was taken or dropped, or the store closed.
-func (st *Stash) Take() []byte {
+// Take returns the snapshot, packed as it was, and frees its place. The bytes are
+// the caller's. There are none once it was taken or dropped, or the store
+// closed.
+func (st *Stash) Take() Packed {
 	s := st.store
 	s.mu.Lock()
 	k := st.snap
 	if k == nil {
 		s.mu.Unlock()
-		return nil
+		return Packed{}
 	}
 	k.readers++
 	st.dropLocked()

@@ -159,18 +159,10 @@ func (s *Store) Claim(id string) (*Slot, error) {
 	return sl, nil
 }
 
-// copyOut gives the snapshot in a block, whose readers the caller has counted
-// up, without holding the lock. Of a packed one that cannot be unpacked, as
-// only damage to our own memory explains, it gives the bytes there are: every
-// worker refuses them as damaged.
-func (s *Store) copyOut(k *block) []byte {
-	var out []byte
-	if k.plain > 0 {
-		out, _ = s.packer.unpack(k.b, k.plain)
-	}
-	if out == nil {
-		out = bytes.Clone(k.b)
-	}
+// copyOut copies a block, whose readers the caller has counted up, without
+// holding the lock.
+func (s *Store) copyOut(k *block) Packed {
+	out := Packed{b: bytes.Clone(k.b), plain: k.plain}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.readers--
@@ -247,7 +239,6 @@ func (s *Store) Close() {
 	}
 	s.arena.close()
 	s.mu.Unlock()
-	s.packer.close()
 	s.expiring.Wait()
 }
 

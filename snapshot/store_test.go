@@ -329,10 +329,10 @@ func TestStash(t *testing.T) {
 		t.Fatalf("a stash needs no slot: %v", err)
 	}
 	snap[0] = 'X'
-	if got := st.Take(); string(got) != "inside" {
+	if got := s.Unpack(st.Take()); string(got) != "inside" {
 		t.Errorf("took %q", got)
 	}
-	if got := st.Take(); got != nil {
+	if got := s.Unpack(st.Take()); got != nil {
 		t.Errorf("took again: %q", got)
 	}
 	if got := s.Stats(); got.StashedBytes != 0 || got.Stashes != 0 {
@@ -471,7 +471,7 @@ func TestClosed(t *testing.T) {
 	if _, err := sl.Park(Packed{b: []byte("z")}, time.Minute, nil, nil); !errors.Is(err, ErrReleased) {
 		t.Errorf("park = %v", err)
 	}
-	if got := st.Take(); got != nil {
+	if got := s.Unpack(st.Take()); got != nil {
 		t.Errorf("take = %q", got)
 	}
 }
@@ -519,7 +519,7 @@ func hammer(s *Store, r *rand.Rand, name string) error {
 	}
 	st, err := s.Stash(Packed{b: snap})
 	if err == nil {
-		if got := st.Take(); !bytes.Equal(got, snap) {
+		if got := s.Unpack(st.Take()); !bytes.Equal(got, snap) {
 			return errors.New(name + "another stash")
 		}
 	}

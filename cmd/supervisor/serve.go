@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cellblock-dev/cellblock/internal/front"
+	"github.com/cellblock-dev/cellblock/internal/profile"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -41,9 +42,12 @@ func (a *app) serve(ctx context.Context, pprof string) (err error) {
 	if err != nil {
 		return err
 	}
-	stop, err := profile(ctx, pprof, s.log)
-	if err != nil {
-		return err
+	stop, err := profile.Start(ctx, pprof, func(url string) { s.log.Info("serving profiles", "url", url) })
+	switch {
+	case errors.Is(err, profile.ErrAddress):
+		return misuse(fmt.Errorf("--pprof %w", err))
+	case err != nil:
+		return usage(fmt.Errorf("--pprof: %w", err))
 	}
 	defer func() {
 		if serr := stop(); serr != nil && err == nil {
