@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -522,11 +523,24 @@ func TestWarm(t *testing.T) {
 
 // The jail is prepared before anything is loaded and sealed after everything.
 func TestJailStandsAroundTheLoading(t *testing.T) {
-	var order []string
+	var (
+		mu    sync.Mutex // a message through a socket orders nothing for Go
+		stood []string   // guarded by mu
+	)
+	step := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		stood = append(stood, name)
+	}
+	order := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(stood)
+	}
 	s := connect(t, Jail{
-		Prepare: func(b *ipc.Boot) error { order = append(order, fmt.Sprint("prepare ", b.DataBytes)); return nil },
+		Prepare: func(b *ipc.Boot) error { step(fmt.Sprint("prepare ", b.DataBytes)); return nil },
 		Seal: func() ([]ipc.Wall, error) {
-			order = append(order, "seal")
+			step("seal")
 			return []ipc.Wall{{Name: "seccomp", Up: true}}, nil
 		},
 	})
@@ -536,13 +550,13 @@ func TestJailStandsAroundTheLoading(t *testing.T) {
 	if m := s.read(); m.Kind() != ipc.KindGate {
 		t.Fatalf("got %v at the gate", m.Kind())
 	}
-	if want := []string{"prepare 7"}; !slices.Equal(order, want) {
-		t.Errorf("before the gate: %q, want %q", order, want)
+	if want := []string{"prepare 7"}; !slices.Equal(order(), want) {
+		t.Errorf("before the gate: %q, want %q", order(), want)
 	}
 	s.write(&ipc.Go{})
 	receipt := as[*ipc.Receipt](t, s.read())
-	if len(receipt.Walls) != 1 || !receipt.Walls[0].Up || order[len(order)-1] != "seal" {
-		t.Errorf("walls %+v after %q", receipt.Walls, order)
+	if len(receipt.Walls) != 1 || !receipt.Walls[0].Up || !slices.Equal(order(), []string{"prepare 7", "seal"}) {
+		t.Errorf("walls %+v after %q", receipt.Walls, order())
 	}
 	steps := make([]string, 0, len(receipt.Steps))
 	for _, step := range receipt.Steps {
