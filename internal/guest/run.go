@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -125,10 +126,20 @@ func (s *server) start(m *ipc.Start) ipc.Message {
 	return s.end(err)
 }
 
+// compile is Compile in a worker. The goroutines of a transform wake one another
+// all the time; where the runtime has two processors that takes half as much
+// again, so it has one meanwhile.
+func compile(source []byte, language ipc.Language) (*Cell, *Refusal) {
+	if language == ipc.TypeScript {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	}
+	return Compile(source, language)
+}
+
 // startCell compiles the cell, gives the prelude the run's settings and calls
 // the cell.
 func (s *server) startCell(m *ipc.Start) error {
-	cell, refusal := Compile(m.Source, m.Language)
+	cell, refusal := compile(m.Source, m.Language)
 	if refusal != nil {
 		return refusal
 	}
