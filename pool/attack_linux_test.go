@@ -207,13 +207,13 @@ func TestDescriptorsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = secret.Close() }()
+	var fds [64]int
+	for i := range fds {
+		fds[i] = int(secret.Fd())
+	}
 	w := newSockWorker(t, func(f *os.File) {
 		if _, err := f.Read(make([]byte, 4096)); err != nil {
 			return
-		}
-		var fds [64]int
-		for i := range fds {
-			fds[i] = int(secret.Fd())
 		}
 		control := unix.UnixRights(fds[:]...)
 		control = append(control, unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getpid()), Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())})...)

@@ -271,7 +271,7 @@ func (l *Lease) Release() {
 	p, e := l.pool, l.entry
 	if l.spoken && !p.keeps(l) {
 		p.forget(l)
-		p.end(e, endOf(l.last), nil)
+		p.retire(e, endOf(l.last))
 		return
 	}
 	if l.spoken {

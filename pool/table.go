@@ -101,6 +101,19 @@ func (p *Pool) end(e *entry, why End, err error) End {
 	return stands
 }
 
+// retire is end for a worker whose run is over. The kill is not waited for: it
+// takes a tenth of a millisecond, and where the death of the process takes the
+// processor, most of one, which the run would be longer.
+func (p *Pool) retire(e *entry, why End) {
+	p.mu.Lock()
+	p.endLocked(e, why, nil, time.Now())
+	p.mu.Unlock()
+	p.wg.Go(func() { // the entry's own goroutine is counted until the worker is dead
+		e.worker.Kill()
+		p.poke()
+	})
+}
+
 // endLocked is the part of end under the lock: from here on nobody gets the
 // worker. The caller kills it.
 func (p *Pool) endLocked(e *entry, why End, err error, now time.Time) {
