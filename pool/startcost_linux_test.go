@@ -19,7 +19,7 @@ import (
 
 // docs/start-cost.md shows what the start of a worker costs, step by step.
 //
-//	go test -run StartCost -update ./pool    measures and writes it: on a quiet machine
+//	go test ./pool -run StartCost -args -update    measures and writes it: on a quiet machine
 const startCostDocument = "../docs/start-cost.md"
 
 var update = flag.Bool("update", false, "measure and write docs/start-cost.md")
@@ -148,7 +148,7 @@ func held(t *testing.T) {
 	}
 	for _, s := range startSteps {
 		if s.name != "worker gate" && !strings.Contains(string(b), "| "+s.name+" |") {
-			t.Errorf("%s says nothing of the step %q; run go test -run StartCost -update ./pool", startCostDocument, s.name)
+			t.Errorf("%s says nothing of the step %q; run go test ./pool -run StartCost -args -update", startCostDocument, s.name)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func writeStartCost(t *testing.T, steps, walls series) {
 
 From the decision to the admission, jail included, in microseconds: median and 99th percentile of %d starts, one
 after the other, each beside one living worker with which it shares pages. Written by
-`+"`go test -run StartCost -update ./pool`"+` on Linux %s, %s, %d processors, as uid %d.
+`+"`go test ./pool -run StartCost -args -update`"+` on Linux %s, %s, %d processors, as uid %d.
 
 | step | p50 | p99 | what it is |
 |---|---|---|---|
