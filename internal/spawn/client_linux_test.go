@@ -60,8 +60,8 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("spawn after close: %v, want ErrGone", err)
 	}
 	_ = binary.Close()
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestStartErrors(t *testing.T) {
 		t.Errorf("start with an ended context: %v", err)
 	}
 	_ = binary.Close()
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
 
@@ -326,8 +326,8 @@ func TestCallersLeaveAnywhere(t *testing.T) {
 	}
 	s.mu.Unlock()
 	closeSpawner(t, s)
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
 

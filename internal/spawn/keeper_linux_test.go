@@ -88,7 +88,10 @@ func TestKeeperKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = daemon.Kill() }()
+	defer func() { // not left to the collector, which would close its descriptor in another test
+		_ = daemon.Kill()
+		_ = daemon.Release()
+	}()
 	leaderDead, grandchildDead := watch(t, p.PID()), watch(t, family[0])
 	if err := signalGroup(p); err != nil {
 		lacks(t, "signals to the group of a pidfd", err)

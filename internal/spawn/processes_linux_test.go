@@ -127,19 +127,6 @@ func descriptorsOpen(tb testing.TB) []string {
 	return list
 }
 
-// opened are the descriptors that are open now and were not before. One that is
-// gone meanwhile belonged to an earlier test.
-func opened(tb testing.TB, before []string) []string {
-	tb.Helper()
-	now := descriptorsOpen(tb)
-	for _, d := range before {
-		if i := slices.Index(now, d); i >= 0 {
-			now = slices.Delete(now, i, i+1)
-		}
-	}
-	return now
-}
-
 func mustReadDir(tb testing.TB, dir string) []string {
 	tb.Helper()
 	entries, err := os.ReadDir(dir)

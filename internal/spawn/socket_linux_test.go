@@ -51,8 +51,8 @@ func TestReceiveLeaksNothing(t *testing.T) {
 		}
 		closeAll(append(fds, ours, theirs))
 	}
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
 
@@ -96,8 +96,8 @@ func TestClientRefuses(t *testing.T) {
 		_ = s.file.Close()
 		_ = unix.Close(theirs)
 	}
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestGreeting(t *testing.T) {
 		_ = s.file.Close()
 		_ = unix.Close(theirs)
 	}
-	if left := opened(t, before); len(left) > 0 {
-		t.Errorf("left open: %q", left)
+	if after := descriptorsOpen(t); !slices.Equal(after, before) {
+		t.Errorf("descriptors before\n%q, after\n%q", before, after)
 	}
 }
